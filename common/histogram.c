@@ -137,6 +137,21 @@ cb_histogram_add(cb_histogram *into, const cb_histogram *from)
 		into->bucket[i] += from->bucket[i];
 }
 
+void
+cb_histogram_bound_extremes(cb_histogram *h)
+{
+	h->min_ns = UINT64_MAX;
+	h->max_ns = 0;
+	for (int i = 0; i < CB_HISTOGRAM_BUCKETS; i++)
+	{
+		if (h->bucket[i] == 0)
+			continue;
+		if (h->min_ns == UINT64_MAX)
+			h->min_ns = (h->clamped_low > 0) ? 0 : cb_histogram_bucket_low(i);
+		h->max_ns = cb_histogram_bucket_low(i + 1) - 1;
+	}
+}
+
 uint64_t
 cb_histogram_count(const cb_histogram *h)
 {

@@ -59,6 +59,12 @@ extern void cb_histogram_copy_atomic(cb_histogram *dst, const cb_histogram *src)
 
 extern void cb_histogram_add(cb_histogram *into, const cb_histogram *from);
 
+/*
+ * Set min and max to what the buckets allow to say: for a histogram whose
+ * extremes were not kept, such as the difference of two.
+ */
+extern void cb_histogram_bound_extremes(cb_histogram *h);
+
 /* Number of values: the sum of the buckets. */
 extern uint64_t cb_histogram_count(const cb_histogram *h);
 

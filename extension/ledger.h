@@ -1,0 +1,190 @@
+/*
+ * ledger.h
+ *		What connbench keeps in shared memory; see ledger.c for the protocol.
+ */
+#ifndef CONNBENCH_LEDGER_H
+#define CONNBENCH_LEDGER_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "storage/proc.h"
+
+#include "../common/histogram.h"
+
+/* a duration or mark that was not, or cannot be, taken */
+#define CB_NOT_MEASURED		UINT64_MAX
+
+/*
+ * Phases of a connection.  FORK + STARTUP + INIT = TOTAL; SESSION follows.
+ */
+typedef enum cb_phase
+{
+	CB_PHASE_FORK,				/* fork_start to child_start */
+	CB_PHASE_STARTUP,			/* child_start to auth_end */
+	CB_PHASE_INIT,				/* auth_end to init_end */
+	CB_PHASE_TOTAL,				/* fork_start to init_end */
+	CB_PHASE_SESSION,			/* init_end to exit */
+	CB_PHASE_COUNT
+} cb_phase;
+
+typedef enum cb_transport
+{
+	CB_TRANSPORT_UNIX,
+	CB_TRANSPORT_TCP,
+	CB_TRANSPORT_TLS,
+	CB_TRANSPORT_GSS
+} cb_transport;
+
+typedef enum cb_backend_kind
+{
+	CB_KIND_CLIENT,
+	CB_KIND_WALSENDER,
+	CB_KIND_COUNT
+} cb_backend_kind;
+
+/* How a session ended, as pg_stat_database tells it apart. */
+typedef enum cb_session_end
+{
+	CB_END_NORMAL,
+	CB_END_CLIENT_LOST,
+	CB_END_FATAL,
+	CB_END_KILLED,
+	CB_END_COUNT
+} cb_session_end;
+
+/* How far a connection had come when it was rejected. */
+typedef enum cb_reject_phase
+{
+	CB_REJECT_STARTUP,			/* startup packet, TLS, no slot */
+	CB_REJECT_AUTHENTICATION,
+	CB_REJECT_INIT				/* after authentication */
+} cb_reject_phase;
+
+/* Tells apart what PostgreSQL reports under one SQLSTATE. */
+typedef enum cb_reject_reason
+{
+	CB_REASON_OTHER,
+	CB_REASON_SLOTS,
+	CB_REASON_RESERVED_SLOTS,
+	CB_REASON_ROLE_LIMIT,
+	CB_REASON_DATABASE_LIMIT,
+	CB_REASON_WALSENDER_LIMIT
+} cb_reject_reason;
+
+typedef struct cb_key
+{
+	Oid			database;		/* InvalidOid for a physical walsender */
+	Oid			role;
+	uint8		transport;		/* cb_transport */
+	uint8		kind;			/* cb_backend_kind */
+	uint8		auth_method;	/* UserAuth of this server version */
+	uint8		unused;			/* keys are compared as bytes */
+} cb_key;
+
+/* All that is known of one connection; filled in by timeline.c. */
+typedef struct cb_connection
+{
+	cb_key		key;
+	NameData	database_name;
+	NameData	role_name;
+	int			pid;
+	TimestampTz started_at;		/* wall clock of fork_start (or child_start) */
+	uint64		fork_start_ns;	/* marks, CLOCK_MONOTONIC */
+	uint64		child_start_ns;
+	uint64		auth_end_ns;
+	uint64		init_end_ns;
+	uint64		exit_ns;
+	uint64		cpu_user_us;	/* of the backend, up to init_end */
+	uint64		cpu_system_us;
+	uint64		minor_faults;
+	uint64		context_switches;
+	int			session_end;	/* cb_session_end, valid with exit_ns */
+} cb_connection;
+
+/*
+ * The postmaster's own account of its forks, of every kind of child.  Kept in
+ * its local memory, published by children; absolute since server start.
+ */
+typedef struct cb_fork_account
+{
+	uint64		forks;			/* begun, whatever became of them */
+	cb_histogram blocked;		/* how long each kept the postmaster busy */
+} cb_fork_account;
+
+/* One key of the ledger, as read by the SQL functions. */
+typedef struct cb_ledger_row
+{
+	bool		in_use;
+	bool		is_other;		/* all keys beyond connbench.max_keys */
+	cb_key		key;
+	NameData	database_name;
+	NameData	role_name;
+	uint64		connections;
+	uint64		sessions_ended[CB_END_COUNT];
+	uint64		cpu_user_us;
+	uint64		cpu_system_us;
+	uint64		minor_faults;
+	uint64		context_switches;
+	cb_histogram phase[CB_PHASE_COUNT];
+} cb_ledger_row;
+
+typedef struct cb_rejection
+{
+	int			sqlstate;		/* as errcode(); 0: the overflow row */
+	cb_reject_phase phase;
+	cb_reject_reason reason;
+	uint64		count;
+	TimestampTz last_at;
+} cb_rejection;
+
+#define CB_MAX_REJECTIONS	64	/* kinds told apart, the overflow row included */
+
+typedef struct cb_totals
+{
+	TimestampTz stats_since;
+	uint64		connections;
+	uint64		abandoned_authentications;
+	uint64		connected[CB_KIND_COUNT];
+	uint64		connected_max;	/* client backends */
+	TimestampTz connected_max_at;
+	uint64		keys_used;
+	uint64		keys_max;
+	uint64		recent_skipped;
+	uint64		recent_max;
+	uint64		shared_memory_bytes;
+} cb_totals;
+
+/* settings, fixed at server start */
+extern int	cb_max_keys;
+extern int	cb_max_recent;
+
+/* shared memory, in the postmaster */
+extern Size cb_ledger_shmem_size(void);
+extern void cb_ledger_shmem_init(void);
+extern bool cb_ledger_is_attached(void);
+
+/* writers: atomics only, no error, no allocation, no LWLock */
+extern void cb_ledger_connected(const cb_connection *connection);
+extern void cb_ledger_disconnected(const cb_connection *connection);
+extern void cb_ledger_rejected(int sqlstate, cb_reject_phase phase,
+							   cb_reject_reason reason, TimestampTz at);
+extern void cb_ledger_authentication_abandoned(void);
+extern void cb_ledger_publish_forks(const cb_fork_account *account);
+
+/* client backends connected now, and the most since the last such call */
+extern uint64 cb_ledger_take_connected_peak(uint64 *connected);
+
+/* readers and reset, in an ordinary backend */
+extern TimestampTz cb_ledger_reset(void);
+extern void cb_ledger_read_totals(cb_totals *totals);
+extern int	cb_ledger_slots(void);
+extern void cb_ledger_read_slot(int slot, cb_ledger_row *row);
+extern int	cb_ledger_read_rejections(cb_rejection *rejections);
+extern void cb_ledger_read_forks(cb_fork_account *account);
+
+/* duration of a phase in nanoseconds, or CB_NOT_MEASURED */
+extern uint64 cb_connection_phase(const cb_connection *connection, cb_phase phase);
+extern const char *cb_phase_name(cb_phase phase);
+
+#endif							/* CONNBENCH_LEDGER_H */

@@ -1,0 +1,333 @@
+/*
+ * Live views: what the ledger and the census in shared memory say.
+ *
+ * The functions need shared_preload_libraries = 'connbench' and raise 55000
+ * without; the views are what people use.  Units stand in the names; a number
+ * that was not measured is NULL.
+ */
+
+CREATE FUNCTION connection_ledger(
+	OUT database_oid oid,
+	OUT database text,
+	OUT role_oid oid,
+	OUT role text,
+	OUT transport text,
+	OUT auth_method text,
+	OUT backend_kind text,
+	OUT connections bigint,
+	OUT ended_normal bigint,
+	OUT ended_client_lost bigint,
+	OUT ended_fatal bigint,
+	OUT ended_killed bigint,
+	OUT cpu_user_us bigint,
+	OUT cpu_system_us bigint,
+	OUT minor_faults bigint,
+	OUT context_switches bigint,
+	OUT fork histogram,
+	OUT startup histogram,
+	OUT init histogram,
+	OUT total histogram,
+	OUT session histogram
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_connection_ledger'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
+COMMENT ON FUNCTION connection_ledger() IS
+	'totals and histograms per key, as they stand in shared memory';
+
+CREATE FUNCTION rejections(
+	OUT sqlstate text,
+	OUT phase text,
+	OUT reason text,
+	OUT count bigint,
+	OUT last_at timestamptz
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_rejections'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
+CREATE FUNCTION recent(
+	OUT pid integer,
+	OUT started_at timestamptz,
+	OUT database_oid oid,
+	OUT database text,
+	OUT role_oid oid,
+	OUT role text,
+	OUT transport text,
+	OUT auth_method text,
+	OUT backend_kind text,
+	OUT fork_start_ns bigint,
+	OUT child_start_ns bigint,
+	OUT auth_end_ns bigint,
+	OUT init_end_ns bigint,
+	OUT exit_ns bigint,
+	OUT fork_ns bigint,
+	OUT startup_ns bigint,
+	OUT init_ns bigint,
+	OUT total_ns bigint,
+	OUT session_ns bigint,
+	OUT cpu_user_us bigint,
+	OUT cpu_system_us bigint,
+	OUT minor_faults bigint,
+	OUT context_switches bigint,
+	OUT ended text
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_recent'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
+CREATE FUNCTION process_counts(
+	OUT backend_type text,
+	OUT state text,
+	OUT count integer
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_process_counts'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+CREATE FUNCTION process_samples(
+	OUT sampled_at timestamptz,
+	OUT backend_type text,
+	OUT state text,
+	OUT count integer
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_process_samples'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
+CREATE FUNCTION server_samples(
+	OUT sampled_at timestamptz,
+	OUT processes bigint,
+	OUT client_backends bigint,
+	OUT client_backends_max bigint,
+	OUT postmaster_cpu_us bigint
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_server_samples'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
+CREATE FUNCTION postmaster(
+	OUT stats_since timestamptz,
+	OUT forks bigint,
+	OUT blocked histogram
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_postmaster'
+LANGUAGE C VOLATILE PARALLEL SAFE ROWS 1;
+
+CREATE FUNCTION module_info(
+	OUT stats_since timestamptz,
+	OUT connections bigint,
+	OUT abandoned_authentications bigint,
+	OUT client_backends bigint,
+	OUT walsenders bigint,
+	OUT client_backends_max bigint,
+	OUT client_backends_max_at timestamptz,
+	OUT keys_used bigint,
+	OUT keys_max bigint,
+	OUT recent_max bigint,
+	OUT recent_skipped bigint,
+	OUT shared_memory_bytes bigint,
+	OUT worker_pid integer,
+	OUT sample_interval_ms integer,
+	OUT samples bigint,
+	OUT last_sample_at timestamptz,
+	OUT worker_cpu_us bigint
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_info'
+LANGUAGE C VOLATILE PARALLEL SAFE ROWS 1;
+
+CREATE FUNCTION reset() RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'connbench_reset'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION reset() IS
+	'clears the ledger, rejections, recent connections and the postmaster''s fork account; connected now and the samples stay; returns the time from which on it counts';
+
+REVOKE ALL ON FUNCTION reset() FROM PUBLIC;
+
+/*
+ * One row per key and phase.  fork + startup + init = total; session is the
+ * time from ready to exit, of sessions that have ended.
+ */
+CREATE VIEW phase_stats AS
+	SELECT l.database, l.role, l.transport, l.auth_method, l.backend_kind,
+		   p.phase,
+		   count(p.histogram) AS count,
+		   mean_ms(p.histogram) AS mean_ms,
+		   quantile_ms(p.histogram, 0.50) AS p50_ms,
+		   quantile_ms(p.histogram, 0.95) AS p95_ms,
+		   quantile_ms(p.histogram, 0.99) AS p99_ms,
+		   max_ms(p.histogram) AS max_ms,
+		   p.histogram,
+		   l.database_oid, l.role_oid
+	FROM connection_ledger() AS l
+	CROSS JOIN LATERAL (VALUES ('fork', l.fork),
+							   ('startup', l.startup),
+							   ('init', l.init),
+							   ('total', l.total),
+							   ('session', l.session)) AS p (phase, histogram);
+
+COMMENT ON VIEW phase_stats IS
+	'how long each phase of a connection took, per key; percentiles come from the histogram, which may be merged and subtracted';
+
+/* One row per key: the same, wide. */
+CREATE VIEW connection_stats AS
+	SELECT l.database, l.role, l.transport, l.auth_method, l.backend_kind,
+		   l.connections,
+		   l.ended_normal + l.ended_client_lost + l.ended_fatal + l.ended_killed
+			   AS sessions_ended,
+		   l.ended_normal, l.ended_client_lost, l.ended_fatal, l.ended_killed,
+		   mean_ms(l.total) AS total_mean_ms,
+		   quantile_ms(l.total, 0.50) AS total_p50_ms,
+		   quantile_ms(l.total, 0.95) AS total_p95_ms,
+		   quantile_ms(l.total, 0.99) AS total_p99_ms,
+		   max_ms(l.total) AS total_max_ms,
+		   mean_ms(l.fork) AS fork_mean_ms,
+		   quantile_ms(l.fork, 0.50) AS fork_p50_ms,
+		   quantile_ms(l.fork, 0.95) AS fork_p95_ms,
+		   quantile_ms(l.fork, 0.99) AS fork_p99_ms,
+		   max_ms(l.fork) AS fork_max_ms,
+		   mean_ms(l.startup) AS startup_mean_ms,
+		   quantile_ms(l.startup, 0.50) AS startup_p50_ms,
+		   quantile_ms(l.startup, 0.95) AS startup_p95_ms,
+		   quantile_ms(l.startup, 0.99) AS startup_p99_ms,
+		   max_ms(l.startup) AS startup_max_ms,
+		   mean_ms(l.init) AS init_mean_ms,
+		   quantile_ms(l.init, 0.50) AS init_p50_ms,
+		   quantile_ms(l.init, 0.95) AS init_p95_ms,
+		   quantile_ms(l.init, 0.99) AS init_p99_ms,
+		   max_ms(l.init) AS init_max_ms,
+		   mean_ms(l.session) AS session_mean_ms,
+		   quantile_ms(l.session, 0.50) AS session_p50_ms,
+		   quantile_ms(l.session, 0.95) AS session_p95_ms,
+		   quantile_ms(l.session, 0.99) AS session_p99_ms,
+		   max_ms(l.session) AS session_max_ms,
+		   l.cpu_user_us / 1000.0 AS cpu_user_ms,
+		   l.cpu_system_us / 1000.0 AS cpu_system_ms,
+		   l.minor_faults, l.context_switches,
+		   l.database_oid, l.role_oid
+	FROM connection_ledger() AS l;
+
+COMMENT ON VIEW connection_stats IS
+	'connections that became ready since the last reset, per database, role, transport, authentication method and kind';
+COMMENT ON COLUMN connection_stats.connections IS
+	'connections that became ready for their first query';
+COMMENT ON COLUMN connection_stats.sessions_ended IS
+	'sessions that ended since the reset, whenever they began';
+COMMENT ON COLUMN connection_stats.cpu_user_ms IS
+	'user CPU of the backends from fork to ready, summed over all connections';
+
+CREATE VIEW rejected_connections AS
+	SELECT sqlstate, phase, reason, count, last_at FROM rejections();
+
+COMMENT ON VIEW rejected_connections IS
+	'connections that ended in a FATAL error before they were ready, by SQLSTATE, phase reached and, where one SQLSTATE has several causes, the cause';
+
+/* numeric, so that fork + startup + init = total holds to the last digit */
+CREATE VIEW recent_connections AS
+	SELECT pid, started_at, database, role, transport, auth_method, backend_kind,
+		   fork_ns * 0.000001 AS fork_ms,
+		   startup_ns * 0.000001 AS startup_ms,
+		   init_ns * 0.000001 AS init_ms,
+		   total_ns * 0.000001 AS total_ms,
+		   session_ns * 0.000001 AS session_ms,
+		   ended,
+		   cpu_user_us * 0.001 AS cpu_user_ms,
+		   cpu_system_us * 0.001 AS cpu_system_ms,
+		   minor_faults, context_switches,
+		   fork_start_ns, child_start_ns, auth_end_ns, init_end_ns, exit_ns,
+		   database_oid, role_oid
+	FROM recent()
+	ORDER BY init_end_ns DESC;
+
+COMMENT ON VIEW recent_connections IS
+	'the last connections with all their marks, newest first; marks are CLOCK_MONOTONIC of this host';
+COMMENT ON COLUMN recent_connections.session_ms IS
+	'from ready to exit; NULL while the session lasts.  log_disconnections counts from the start of the process instead';
+
+CREATE VIEW process_counts AS
+	SELECT backend_type, state, count FROM process_counts();
+
+COMMENT ON VIEW process_counts IS
+	'server processes at this moment; the sum of all rows is the number of processes, the postmaster included';
+
+CREATE VIEW process_samples AS
+	SELECT sampled_at, backend_type, state, count FROM process_samples();
+
+COMMENT ON VIEW process_samples IS
+	'server processes at each sample of the census worker; a type and state that had none at a sample has no row there';
+
+CREATE VIEW server_samples AS
+	SELECT sampled_at, processes, client_backends, client_backends_max,
+		   postmaster_cpu_us / 1000.0 AS postmaster_cpu_ms
+	FROM server_samples();
+
+COMMENT ON VIEW server_samples IS
+	'one row per sample of the census worker: number of processes, client backends by the exact gauge and their peak since the sample before, CPU time of the postmaster since it started';
+
+/*
+ * While the postmaster forks it can do nothing else, so the mean time of a
+ * fork bounds the rate at which it can start backends, and the share of time
+ * that it spent forking says how near it is to that.
+ */
+CREATE VIEW postmaster_stats AS
+	SELECT p.stats_since,
+		   p.forks,
+		   mean_ms(p.blocked) AS blocked_mean_ms,
+		   quantile_ms(p.blocked, 0.50) AS blocked_p50_ms,
+		   quantile_ms(p.blocked, 0.95) AS blocked_p95_ms,
+		   quantile_ms(p.blocked, 0.99) AS blocked_p99_ms,
+		   max_ms(p.blocked) AS blocked_max_ms,
+		   mean_ms(p.blocked) * count(p.blocked) AS blocked_total_ms,
+		   mean_ms(p.blocked) * count(p.blocked) /
+			   nullif(1000 * extract(epoch FROM clock_timestamp() - p.stats_since)::float8, 0)
+			   AS utilisation,
+		   1000 / nullif(mean_ms(p.blocked), 0) AS saturation_connections_per_s,
+		   p.blocked
+	FROM postmaster() AS p;
+
+COMMENT ON VIEW postmaster_stats IS
+	'forks of every kind of child since the reset, as of the last one that a client backend told of';
+COMMENT ON COLUMN postmaster_stats.utilisation IS
+	'share of the time since stats_since, 0 to 1, that the postmaster was blocked in fork()';
+COMMENT ON COLUMN postmaster_stats.saturation_connections_per_s IS
+	'an estimate: 1 / mean blocked time, the rate at which forking alone would fill the postmaster''s time';
+
+CREATE VIEW info AS
+	SELECT '1.0'::text AS version,
+		   i.*,
+		   coalesce((SELECT l.connections FROM connection_ledger() AS l
+					 WHERE l.backend_kind IS NULL), 0) AS connections_beyond_max_keys,
+		   ARRAY(SELECT limits.what FROM (VALUES
+			   (true, 'clients that leave before or during the startup packet, cancel requests and health checks run no hook: they are forks, and nothing else'),
+			   (true, 'a FATAL error that log_min_messages keeps out of the server log is not counted as a rejection'),
+			   (current_setting('debug_exec_backend', true) = 'on', 'fork marks cannot be taken in an EXEC_BACKEND build')
+			   ) AS limits (holds, what) WHERE holds) AS not_observable
+	FROM module_info() AS i;
+
+COMMENT ON VIEW info IS
+	'the state of the module: since when it counts, room used, the worker and its cost, and what cannot be observed';
+
+/* What the load generator stores before and after each round. */
+CREATE FUNCTION snapshot() RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT jsonb_build_object(
+		'at', clock_timestamp(),
+		'stats_since', i.stats_since,
+		'postmaster_started_at', pg_postmaster_start_time(),
+		'connections', i.connections,
+		'sessions_ended', (SELECT coalesce(sum(s.sessions_ended), 0) FROM connection_stats AS s),
+		'rejected', (SELECT coalesce(sum(r.count), 0) FROM rejected_connections AS r),
+		'abandoned_authentications', i.abandoned_authentications,
+		'client_backends', i.client_backends,
+		'client_backends_max', i.client_backends_max,
+		'postmaster_forks', p.forks,
+		'postmaster_blocked_ms', p.blocked_total_ms,
+		'phases', (SELECT coalesce(jsonb_object_agg(s.phase, s.histogram), '{}')
+				   FROM (SELECT phase, merge(histogram)::text AS histogram
+						 FROM phase_stats GROUP BY phase) AS s))
+	FROM module_info() AS i, postmaster_stats AS p;
+END;
+
+COMMENT ON FUNCTION snapshot() IS
+	'the ledger''s totals and merged histograms at this moment, to be subtracted from a later one';
+
+GRANT SELECT ON phase_stats, connection_stats, rejected_connections,
+	recent_connections, process_counts, process_samples, server_samples,
+	postmaster_stats, info TO PUBLIC;
