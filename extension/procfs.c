@@ -128,3 +128,55 @@ cb_proc_children(int pid)
 	/* the caller is such a child: a /proc that hides it tells nothing */
 	return n > 0 ? n : -1;
 }
+
+/*
+ * Value in bytes of the line "Name:   123 kB"; -1 if there is none.  Names
+ * are looked for at the start of a line only.
+ */
+static int64
+kilobyte_line(const char *text, const char *name)
+{
+	size_t		len = strlen(name);
+
+	for (const char *line = text; line != NULL && *line != '\0';)
+	{
+		long long	kb;
+
+		if (strncmp(line, name, len) == 0 && line[len] == ':' &&
+			sscanf(line + len + 1, "%lld kB", &kb) == 1)
+			return (int64) kb * 1024;
+		line = strchr(line, '\n');
+		if (line != NULL)
+			line++;
+	}
+	return -1;
+}
+
+static int64
+sum_of_known(int64 a, int64 b)
+{
+	return (a < 0 || b < 0) ? -1 : a + b;
+}
+
+bool
+cb_proc_memory(int pid, cb_memory *memory)
+{
+	char		path[64];
+	char		text[8192];
+
+	memory->rss = memory->pss = memory->unshared = memory->page_tables = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", pid);
+	if (read_small_file(path, text, sizeof(text)))
+	{
+		memory->rss = kilobyte_line(text, "Rss");
+		memory->pss = kilobyte_line(text, "Pss");
+		memory->unshared = sum_of_known(kilobyte_line(text, "Private_Clean"),
+										kilobyte_line(text, "Private_Dirty"));
+	}
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	if (read_small_file(path, text, sizeof(text)))
+		memory->page_tables = kilobyte_line(text, "VmPTE");
+
+	return memory->pss >= 0 || memory->page_tables >= 0;
+}

@@ -18,6 +18,7 @@
 #include "funcapi.h"
 #include "libpq/hba.h"
 #include "miscadmin.h"
+#include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
@@ -28,6 +29,7 @@
 #include "compat.h"
 #include "histogram_type.h"
 #include "ledger.h"
+#include "procfs.h"
 #include "recent.h"
 
 #define INSUFFICIENT_PRIVILEGE	"<insufficient privilege>"
@@ -38,6 +40,7 @@ PG_FUNCTION_INFO_V1(connbench_recent);
 PG_FUNCTION_INFO_V1(connbench_process_counts);
 PG_FUNCTION_INFO_V1(connbench_process_samples);
 PG_FUNCTION_INFO_V1(connbench_server_samples);
+PG_FUNCTION_INFO_V1(connbench_backend_memory);
 PG_FUNCTION_INFO_V1(connbench_postmaster);
 PG_FUNCTION_INFO_V1(connbench_info);
 PG_FUNCTION_INFO_V1(connbench_reset);
@@ -436,6 +439,49 @@ connbench_server_samples(PG_FUNCTION_ARGS)
 		add_known(&row, sample.postmaster_cpu_us);
 		put_row(&row);
 	}
+	return (Datum) 0;
+}
+
+/* The process of this server that has this pid, or NULL. */
+static const PGPROC *
+find_process(int pid)
+{
+	for (uint32 i = 0; pid > 0 && i < ProcGlobal->allProcCount; i++)
+	{
+		const PGPROC *proc = &ProcGlobal->allProcs[i];
+
+		if (proc->pid == pid && cb_proc_is_alive(proc))
+			return proc;
+	}
+	return NULL;
+}
+
+/*
+ * backend_memory(pid): one row, of NULLs where the process is gone, may not be
+ * looked at, or /proc does not tell.
+ */
+Datum
+connbench_backend_memory(PG_FUNCTION_ARGS)
+{
+	int			pid = PG_GETARG_INT32(0);
+	const PGPROC *proc;
+	cb_memory	memory = {-1, -1, -1, -1};
+	Row			row;
+
+	begin_rows(fcinfo, &row, 4);
+	proc = find_process(pid);
+	if (proc == NULL)
+		ereport(WARNING,
+				(errmsg("PID %d is not a PostgreSQL server process", pid)));
+	else if (may_see(proc->roleId) && !cb_proc_memory(pid, &memory))
+		ereport(NOTICE,
+				(errmsg("memory of process %d is not known", pid),
+				 errdetail("It has ended, or /proc does not show it.")));
+	add_known(&row, memory.pss);
+	add_known(&row, memory.unshared);
+	add_known(&row, memory.page_tables);
+	add_known(&row, memory.rss);
+	put_row(&row);
 	return (Datum) 0;
 }
 

@@ -88,6 +88,15 @@ ok( $node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM connbench.pro
 		WHERE backend_type = 'not yet classified'}),
 	'at rest, the typed counts add up to the number of processes');
 
+# memory of processes
+is( $node->safe_psql('postgres', q{SELECT count(*) = count(pss_bytes) AND count(*) = count(page_table_bytes),
+		bool_and(private_bytes <= pss_bytes AND pss_bytes <= rss_bytes)
+	FROM connbench.backend_memory}),
+	't|t', 'memory of every process, private <= Pss <= Rss');
+my ($mrc, $mout, $merr) = $node->psql('postgres', 'SELECT pss_bytes IS NULL FROM connbench.backend_memory(1)');
+is($mout, 't', 'memory of a process that is not of this server is unknown');
+like($merr, qr/WARNING:  PID 1 is not a PostgreSQL server process/, 'and a warning says so');
+
 # how a session ended
 my $victim = $node->background_psql('counted');
 my $pid = $victim->query_safe('SELECT pg_backend_pid()');

@@ -101,6 +101,19 @@ CREATE FUNCTION server_samples(
 AS 'MODULE_PATHNAME', 'connbench_server_samples'
 LANGUAGE C VOLATILE PARALLEL SAFE;
 
+CREATE FUNCTION backend_memory(
+	pid integer,
+	OUT pss_bytes bigint,
+	OUT private_bytes bigint,
+	OUT page_table_bytes bigint,
+	OUT rss_bytes bigint
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_backend_memory'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 1;
+
+COMMENT ON FUNCTION backend_memory(integer) IS
+	'memory of one server process; NULL, with a notice, where it is not known';
+
 CREATE FUNCTION postmaster(
 	OUT stats_since timestamptz,
 	OUT forks bigint,
@@ -260,6 +273,20 @@ CREATE VIEW server_samples AS
 COMMENT ON VIEW server_samples IS
 	'one row per sample of the census worker: number of processes, client backends by the exact gauge and their peak since the sample before, CPU time of the postmaster since it started';
 
+/* What a connection costs is private + page tables; rss is not. */
+CREATE VIEW backend_memory AS
+	SELECT a.pid, a.backend_type, a.datname AS database, a.usename AS role,
+		   a.state, m.pss_bytes, m.private_bytes, m.page_table_bytes, m.rss_bytes
+	FROM pg_stat_activity AS a
+	CROSS JOIN LATERAL backend_memory(a.pid) AS m;
+
+COMMENT ON VIEW backend_memory IS
+	'memory of each server process; reading it costs about a millisecond per process';
+COMMENT ON COLUMN backend_memory.private_bytes IS
+	'resident pages that no other process has: with page_table_bytes, what this process costs';
+COMMENT ON COLUMN backend_memory.rss_bytes IS
+	'misleading: it counts every shared buffer that the process has touched';
+
 /*
  * While the postmaster forks it can do nothing else, so the mean time of a
  * fork bounds the rate at which it can start backends, and the share of time
@@ -330,4 +357,4 @@ COMMENT ON FUNCTION snapshot() IS
 
 GRANT SELECT ON phase_stats, connection_stats, rejected_connections,
 	recent_connections, process_counts, process_samples, server_samples,
-	postmaster_stats, info TO PUBLIC;
+	backend_memory, postmaster_stats, info TO PUBLIC;
