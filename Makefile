@@ -16,6 +16,7 @@ OBJS = \
 	extension/ledger.o \
 	extension/procfs.o \
 	extension/recent.o \
+	extension/session.o \
 	extension/sql_functions.o \
 	extension/timeline.o
 PGFILEDESC = "connbench - what connections cost"

@@ -8,6 +8,7 @@
 
 #include "postgres.h"
 
+#include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
@@ -130,5 +131,33 @@ cb_get_core_timing(cb_core_timing *timing)
 	return false;
 #endif
 }
+
+/*
+ * 17: does this database have login event triggers?  If so a transaction of
+ * theirs follows that of InitPostgres.
+ */
+static inline bool
+cb_login_triggers_follow(void)
+{
+#if PG_VERSION_NUM >= 170000
+	return MyDatabaseHasLoginEventTriggers;
+#else
+	return false;
+#endif
+}
+
+/* 18 dropped the last argument of ExecutorRun, 19 made the jumble const */
+#if PG_VERSION_NUM >= 180000
+#define CB_EXECUTOR_RUN_ARGS	QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define CB_EXECUTOR_RUN_PASS	queryDesc, direction, count
+#else
+#define CB_EXECUTOR_RUN_ARGS	QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
+#define CB_EXECUTOR_RUN_PASS	queryDesc, direction, count, execute_once
+#endif
+#if PG_VERSION_NUM >= 190000
+#define CB_JUMBLE_STATE			const JumbleState
+#else
+#define CB_JUMBLE_STATE			JumbleState
+#endif
 
 #endif							/* CONNBENCH_COMPAT_H */

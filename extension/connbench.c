@@ -4,7 +4,8 @@
  *
  * The map of the module:
  *
- *	timeline.c		takes the marks of a connection (fork ... exit)
+ *	timeline.c		takes the marks of a connection (fork ... ready)
+ *	session.c		takes those after that (first query ... exit)
  *	ledger.c		totals per key, rejections, gauges in shared memory
  *	recent.c		ring of the last connections in shared memory
  *	census.c		worker that counts processes by kind and state

@@ -303,6 +303,15 @@ count_connected(cb_backend_kind kind, TimestampTz at)
 	}
 }
 
+static void
+record_phase(LedgerSlot *slot, const cb_connection *connection, cb_phase phase)
+{
+	uint64		ns = cb_connection_phase(connection, phase);
+
+	if (ns != CB_NOT_MEASURED)
+		cb_histogram_record_atomic(&slot->phase[phase], ns);
+}
+
 /* The caller has reached init_end. */
 void
 cb_ledger_connected(const cb_connection *connection)
@@ -325,15 +334,23 @@ cb_ledger_connected(const cb_connection *connection)
 	pg_atomic_fetch_add_u64(&slot->context_switches,
 							connection->context_switches);
 	for (int i = 0; i < CB_PHASE_COUNT; i++)
-	{
-		uint64		ns = cb_connection_phase(connection, i);
-
-		if (ns != CB_NOT_MEASURED)
-			cb_histogram_record_atomic(&slot->phase[i], ns);
-	}
+		record_phase(slot, connection, i);
 	count_connected(connection->key.kind, connection->started_at);
 	cb_recent_add(connection);
 
+	leave_gate();
+}
+
+/* A phase that ended after the session had become ready. */
+void
+cb_ledger_add_phase(const cb_connection *connection, cb_phase phase)
+{
+	if (my_slot == NULL)
+		return;
+
+	enter_gate();
+	record_phase(my_slot, connection, phase);
+	cb_recent_update(connection);
 	leave_gate();
 }
 
@@ -342,7 +359,6 @@ void
 cb_ledger_disconnected(const cb_connection *connection)
 {
 	LedgerSlot *slot = my_slot;
-	uint64		session_ns = cb_connection_phase(connection, CB_PHASE_SESSION);
 
 	if (slot == NULL)
 		return;
@@ -351,9 +367,8 @@ cb_ledger_disconnected(const cb_connection *connection)
 	enter_gate();
 	pg_atomic_fetch_sub_u64(&ledger->connected[connection->key.kind], 1);
 	pg_atomic_fetch_add_u64(&slot->sessions_ended[connection->session_end], 1);
-	if (session_ns != CB_NOT_MEASURED)
-		cb_histogram_record_atomic(&slot->phase[CB_PHASE_SESSION], session_ns);
-	cb_recent_set_ended(connection);
+	record_phase(slot, connection, CB_PHASE_SESSION);
+	cb_recent_update(connection);
 	pg_atomic_fetch_sub_u32(&slot->sessions, 1);
 	leave_gate();
 }
@@ -618,10 +633,16 @@ const char *
 cb_phase_name(cb_phase phase)
 {
 	static const char *const names[CB_PHASE_COUNT] = {
+		[CB_PHASE_ACCEPT_WAIT] = "accept_wait",
 		[CB_PHASE_FORK] = "fork",
 		[CB_PHASE_STARTUP] = "startup",
+		[CB_PHASE_TLS] = "tls",
+		[CB_PHASE_NEGOTIATION] = "negotiation",
+		[CB_PHASE_AUTH] = "auth",
 		[CB_PHASE_INIT] = "init",
 		[CB_PHASE_TOTAL] = "total",
+		[CB_PHASE_LOGIN_TRIGGER] = "login_trigger",
+		[CB_PHASE_FIRST_QUERY] = "first_query",
 		[CB_PHASE_SESSION] = "session",
 	};
 
@@ -641,14 +662,26 @@ cb_connection_phase(const cb_connection *c, cb_phase phase)
 {
 	switch (phase)
 	{
+		case CB_PHASE_ACCEPT_WAIT:
+			return c->accept_wait_ns;
 		case CB_PHASE_FORK:
 			return between(c->fork_start_ns, c->child_start_ns);
 		case CB_PHASE_STARTUP:
 			return between(c->child_start_ns, c->auth_end_ns);
+		case CB_PHASE_TLS:
+			return between(c->tls_start_ns, c->tls_end_ns);
+		case CB_PHASE_NEGOTIATION:
+			return c->negotiation_ns;
+		case CB_PHASE_AUTH:
+			return between(c->auth_start_ns, c->auth_end_ns);
 		case CB_PHASE_INIT:
 			return between(c->auth_end_ns, c->init_end_ns);
 		case CB_PHASE_TOTAL:
 			return between(c->fork_start_ns, c->init_end_ns);
+		case CB_PHASE_LOGIN_TRIGGER:
+			return between(c->init_end_ns, c->login_trigger_end_ns);
+		case CB_PHASE_FIRST_QUERY:
+			return between(c->first_query_start_ns, c->first_query_end_ns);
 		case CB_PHASE_SESSION:
 			return between(c->init_end_ns, c->exit_ns);
 		case CB_PHASE_COUNT:

@@ -16,14 +16,21 @@
 #define CB_NOT_MEASURED		UINT64_MAX
 
 /*
- * Phases of a connection.  FORK + STARTUP + INIT = TOTAL; SESSION follows.
+ * Phases of a connection.  FORK + STARTUP + INIT = TOTAL.  TLS, NEGOTIATION
+ * and AUTH lie inside STARTUP; ACCEPT_WAIT before TOTAL, the last three after.
  */
 typedef enum cb_phase
 {
+	CB_PHASE_ACCEPT_WAIT,		/* accepted to fork (18 and later) */
 	CB_PHASE_FORK,				/* fork_start to child_start */
 	CB_PHASE_STARTUP,			/* child_start to auth_end */
+	CB_PHASE_TLS,				/* first to last message of the handshake */
+	CB_PHASE_NEGOTIATION,		/* forked to auth_start (18 and later) */
+	CB_PHASE_AUTH,				/* auth_start to auth_end (18 and later) */
 	CB_PHASE_INIT,				/* auth_end to init_end */
 	CB_PHASE_TOTAL,				/* fork_start to init_end */
+	CB_PHASE_LOGIN_TRIGGER,		/* init_end to the triggers' commit (17+) */
+	CB_PHASE_FIRST_QUERY,		/* its message read to its last row sent */
 	CB_PHASE_SESSION,			/* init_end to exit */
 	CB_PHASE_COUNT
 } cb_phase;
@@ -58,7 +65,8 @@ typedef enum cb_reject_phase
 {
 	CB_REJECT_STARTUP,			/* startup packet, TLS, no slot */
 	CB_REJECT_AUTHENTICATION,
-	CB_REJECT_INIT				/* after authentication */
+	CB_REJECT_INIT,				/* after authentication */
+	CB_REJECT_LOGIN_TRIGGER		/* after it was ready, by a login trigger */
 } cb_reject_phase;
 
 /* Tells apart what PostgreSQL reports under one SQLSTATE. */
@@ -90,11 +98,19 @@ typedef struct cb_connection
 	NameData	role_name;
 	int			pid;
 	TimestampTz started_at;		/* wall clock of fork_start (or child_start) */
-	uint64		fork_start_ns;	/* marks, CLOCK_MONOTONIC */
+	uint64		fork_start_ns;	/* marks, CLOCK_MONOTONIC; CB_NOT_MEASURED */
 	uint64		child_start_ns;
+	uint64		tls_start_ns;
+	uint64		tls_end_ns;
 	uint64		auth_end_ns;
 	uint64		init_end_ns;
+	uint64		login_trigger_end_ns;
+	uint64		first_query_start_ns;
+	uint64		first_query_end_ns;
 	uint64		exit_ns;
+	uint64		accept_wait_ns; /* durations by core's own wall clock marks */
+	uint64		negotiation_ns;
+	uint64		auth_start_ns;	/* core's mark, on our clock */
 	uint64		cpu_user_us;	/* of the backend, up to init_end */
 	uint64		cpu_system_us;
 	uint64		minor_faults;
@@ -166,6 +182,7 @@ extern bool cb_ledger_is_attached(void);
 
 /* writers: atomics only, no error, no allocation, no LWLock */
 extern void cb_ledger_connected(const cb_connection *connection);
+extern void cb_ledger_add_phase(const cb_connection *connection, cb_phase phase);
 extern void cb_ledger_disconnected(const cb_connection *connection);
 extern void cb_ledger_rejected(int sqlstate, cb_reject_phase phase,
 							   cb_reject_reason reason, TimestampTz at);

@@ -2,8 +2,8 @@
  * recent.c
  *		Ring of the last connbench.max_recent connections, in shared memory.
  *
- * Runs in client backends (written at init_end and at exit, through ledger.c
- * and inside its gate) and in backends that read the view.  Atomics only: at
+ * Runs in client backends (written at init_end and after, through ledger.c and
+ * inside its gate) and in backends that read the view.  Atomics only: at
  * exit there is no PGPROC.
  *
  * Each place has a version: odd while someone writes to it.  A writer that
@@ -100,9 +100,9 @@ cb_recent_add(const cb_connection *connection)
 	my_ticket = ticket;
 }
 
-/* Completes this backend's entry, if the ring has not come round to it. */
+/* Brings this backend's entry up to date, if the ring has not overrun it. */
 void
-cb_recent_set_ended(const cb_connection *connection)
+cb_recent_update(const cb_connection *connection)
 {
 	RecentPlace *place;
 
@@ -114,7 +114,6 @@ cb_recent_set_ended(const cb_connection *connection)
 	if (place->ticket == my_ticket)
 		place->connection = *connection;
 	end_write(place);
-	my_ticket = 0;
 }
 
 /* Inside the closed gate: no writer is about. */

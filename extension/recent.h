@@ -12,7 +12,7 @@ extern void cb_recent_shmem_init(void);
 
 /* called by ledger.c, inside its gate */
 extern void cb_recent_add(const cb_connection *connection);
-extern void cb_recent_set_ended(const cb_connection *connection);
+extern void cb_recent_update(const cb_connection *connection);
 extern void cb_recent_clear(void);
 
 /* a reader: false if the place (0 .. cb_max_recent - 1) holds no connection */

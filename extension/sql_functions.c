@@ -305,6 +305,8 @@ reject_phase_name(cb_reject_phase phase)
 			return "authentication";
 		case CB_REJECT_INIT:
 			return "init";
+		case CB_REJECT_LOGIN_TRIGGER:
+			return "login_trigger";
 	}
 	return NULL;
 }

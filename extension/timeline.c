@@ -1,19 +1,20 @@
 /*
  * timeline.c
- *		Takes the marks of a connection: the only place where a clock is read
- *		for one.
+ *		Takes the marks of a connection until it is ready; session.c takes
+ *		those that follow.
  *
  * mark          taken in                        runs in
  * fork_start    pthread_atfork prepare          postmaster
  * (blocked)     pthread_atfork parent           postmaster
  * child_start   pthread_atfork child            any child, before anything
+ * tls_start,    OpenSSL's certificate and       client backend, before it has
+ *   tls_end     message callbacks                 a PGPROC
  * auth_end      ClientAuthentication_hook       client backend
  * init_end      first commit after that: the    client backend
  *               transaction of InitPostgres
  * rejection     emit_log_hook at FATAL          client backend, possibly
  *                                               without a PGPROC
- * exit          on_proc_exit                    client backend, its PGPROC
- *                                               already given back
+ * all later     session.c                       client backend
  *
  * The fork handlers run with signals blocked, and in the postmaster: they read
  * a clock into a static and return; no lock, no allocation, no elog, no shared
@@ -31,10 +32,9 @@
 #include "libpq/auth.h"
 #include "libpq/libpq-be.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "replication/walsender.h"
-#include "storage/ipc.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
@@ -107,6 +107,62 @@ cb_timeline_reset_fork_account(void)
 	fork_account.forks = 0;
 	cb_histogram_init(&fork_account.blocked);
 }
+
+/* ------------------------------------------------------------------------
+ * TLS
+ * ------------------------------------------------------------------------
+ */
+
+#ifdef USE_OPENSSL
+
+static openssl_tls_init_hook_typ prev_openssl_tls_init = NULL;
+
+/*
+ * Called for each protocol message after the client's first.  PostgreSQL
+ * issues no session tickets, so all handshake messages come before the first
+ * byte of the session.
+ */
+static void
+on_tls_message(int write_p, int version, int content_type, const void *buf,
+			   size_t len, SSL *ssl, void *arg)
+{
+	if (content_type == SSL3_RT_HANDSHAKE && progress == AT_STARTUP)
+		connection.tls_end_ns = cb_now_ns();
+}
+
+/*
+ * Called when the client's first message has come and a certificate is to be
+ * chosen.  From here on we see the messages; setting their callback on the
+ * context would not do, since from 19 on the connection is made from another
+ * context, and takes over this one's certificates, with this callback, only
+ * now.
+ */
+static int
+on_tls_start(SSL *ssl, void *arg)
+{
+	connection.tls_start_ns = cb_now_ns();
+	SSL_set_msg_callback(ssl, on_tls_message);
+	return 1;
+}
+
+/* In the postmaster, at start and at each reload: a new context each time. */
+static void
+on_openssl_tls_init(SSL_CTX *context, bool is_server_start)
+{
+	prev_openssl_tls_init(context, is_server_start);
+	SSL_CTX_set_cert_cb(context, on_tls_start, NULL);
+}
+
+/* 19 and later: a hook is of no use, and warned of, with "ssl_sni" on */
+static bool
+tls_hook_is_welcome(void)
+{
+	const char *ssl_sni = GetConfigOption("ssl_sni", true, false);
+
+	return ssl_sni == NULL || strcmp(ssl_sni, "on") != 0;
+}
+
+#endif							/* USE_OPENSSL */
 
 /* ------------------------------------------------------------------------
  * Authentication
@@ -199,39 +255,27 @@ note_identity(void)
 			   MyProcPort->user_name ? MyProcPort->user_name : "");
 }
 
-/* Wall clock of the first mark, for people; all else is monotonic. */
-static TimestampTz
-wall_clock_of(uint64 mark_ns, uint64 now_ns)
-{
-	return GetCurrentTimestamp() - (TimestampTz) ((now_ns - mark_ns) / 1000);
-}
-
-static cb_session_end
-session_end(void)
-{
-	switch (pgStatSessionEndCause)
-	{
-		case DISCONNECT_CLIENT_EOF:
-			return CB_END_CLIENT_LOST;
-		case DISCONNECT_FATAL:
-			return CB_END_FATAL;
-		case DISCONNECT_KILLED:
-			return CB_END_KILLED;
-		case DISCONNECT_NOT_YET:
-		case DISCONNECT_NORMAL:
-			break;
-	}
-	return CB_END_NORMAL;
-}
-
+/*
+ * 18 and later keep wall clock times of their own; bring what they add to ours
+ * onto our clock, unless the wall clock was set meanwhile: then core's
+ * fork_start is not where it must be, shortly before ours.
+ */
 static void
-on_exit_of_session(int code, Datum arg)
+note_core_timing(uint64 now_ns, TimestampTz now)
 {
-	if (MyProcPid != (int) getpid())
+	cb_core_timing core;
+	int64		fork_gap_us;
+
+	if (!cb_get_core_timing(&core) || fork_start_ns == CB_NOT_MEASURED)
 		return;
-	connection.exit_ns = cb_now_ns();
-	connection.session_end = session_end();
-	cb_ledger_disconnected(&connection);
+	fork_gap_us = (now - core.fork_start) - (int64) ((now_ns - fork_start_ns) / 1000);
+	if (fork_gap_us < -2 || fork_gap_us > 1000000)
+		return;
+
+	connection.accept_wait_ns = (uint64) Max(core.fork_start - core.socket_create, 0) * 1000;
+	connection.negotiation_ns = (uint64) Max(core.auth_start - core.fork_end, 0) * 1000;
+	connection.auth_start_ns = Min(now_ns - (uint64) (now - core.auth_start) * 1000,
+								   connection.auth_end_ns);
 }
 
 /*
@@ -243,25 +287,25 @@ static void
 on_xact_event(XactEvent event, void *arg)
 {
 	uint64		now_ns;
+	TimestampTz now;
 
 	if (progress != AT_INIT || event != XACT_EVENT_COMMIT)
 		return;
 
 	now_ns = cb_now_ns();
+	now = GetCurrentTimestamp();
 	progress = AT_READY;
 	connection.init_end_ns = now_ns;
 	connection.fork_start_ns = fork_start_ns;
 	connection.child_start_ns = child_start_ns;
-	connection.exit_ns = CB_NOT_MEASURED;
-	connection.started_at =
-		wall_clock_of(fork_start_ns != CB_NOT_MEASURED ? fork_start_ns : connection.auth_end_ns,
-					  now_ns);
+	connection.started_at = now - (TimestampTz)
+		((now_ns - (fork_start_ns != CB_NOT_MEASURED ?
+					fork_start_ns : connection.auth_end_ns)) / 1000);
+	note_core_timing(now_ns, now);
 	note_resource_usage();
 	note_identity();
 
-	/* the way out first, so that nothing that follows can leak a count */
-	on_proc_exit(on_exit_of_session, (Datum) 0);
-	cb_ledger_connected(&connection);
+	cb_session_begin(&connection);
 	cb_ledger_publish_forks(&fork_account);
 }
 
@@ -302,6 +346,8 @@ reason_of(const ErrorData *edata)
 static cb_reject_phase
 reject_phase(void)
 {
+	if (progress == AT_READY)
+		return CB_REJECT_LOGIN_TRIGGER;
 	if (progress == AT_INIT)
 		return CB_REJECT_INIT;
 	return MyProc == NULL ? CB_REJECT_STARTUP : CB_REJECT_AUTHENTICATION;
@@ -310,7 +356,9 @@ reject_phase(void)
 static void
 on_log(ErrorData *edata)
 {
-	if (edata->elevel == FATAL && progress != AT_READY && is_client_backend())
+	if (edata->elevel == FATAL &&
+		(progress != AT_READY || cb_session_awaits_login_trigger()) &&
+		is_client_backend())
 	{
 		cb_ledger_rejected(edata->sqlerrcode, reject_phase(), reason_of(edata),
 						   GetCurrentTimestamp());
@@ -321,10 +369,30 @@ on_log(ErrorData *edata)
 		prev_emit_log(edata);
 }
 
+/* Children inherit this state and fill in what they come to. */
+static void
+forget_marks(void)
+{
+	connection.fork_start_ns = CB_NOT_MEASURED;
+	connection.child_start_ns = CB_NOT_MEASURED;
+	connection.tls_start_ns = CB_NOT_MEASURED;
+	connection.tls_end_ns = CB_NOT_MEASURED;
+	connection.auth_end_ns = CB_NOT_MEASURED;
+	connection.init_end_ns = CB_NOT_MEASURED;
+	connection.login_trigger_end_ns = CB_NOT_MEASURED;
+	connection.first_query_start_ns = CB_NOT_MEASURED;
+	connection.first_query_end_ns = CB_NOT_MEASURED;
+	connection.exit_ns = CB_NOT_MEASURED;
+	connection.accept_wait_ns = CB_NOT_MEASURED;
+	connection.negotiation_ns = CB_NOT_MEASURED;
+	connection.auth_start_ns = CB_NOT_MEASURED;
+}
+
 void
 cb_timeline_install(void)
 {
 	cb_timeline_reset_fork_account();
+	forget_marks();
 
 #ifndef EXEC_BACKEND
 	{
@@ -340,9 +408,17 @@ cb_timeline_install(void)
 	}
 #endif
 
+#ifdef USE_OPENSSL
+	if (tls_hook_is_welcome())
+	{
+		prev_openssl_tls_init = openssl_tls_init_hook;
+		openssl_tls_init_hook = on_openssl_tls_init;
+	}
+#endif
 	prev_client_authentication = ClientAuthentication_hook;
 	ClientAuthentication_hook = on_client_authentication;
 	prev_emit_log = emit_log_hook;
 	emit_log_hook = on_log;
 	RegisterXactCallback(on_xact_event, NULL);
+	cb_session_install();
 }

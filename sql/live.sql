@@ -18,6 +18,7 @@ WHERE database = current_database() AND role = current_user;
 SELECT phase, count, mean_ms = max_ms AS single, connbench.count(histogram)
 FROM connbench.phase_stats
 WHERE database = current_database() AND role = current_user
+  AND phase IN ('fork', 'startup', 'init', 'total')
 ORDER BY phase;
 
 -- fork + startup + init = total, exactly, and marks in order

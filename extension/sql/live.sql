@@ -23,10 +23,16 @@ CREATE FUNCTION connection_ledger(
 	OUT cpu_system_us bigint,
 	OUT minor_faults bigint,
 	OUT context_switches bigint,
+	OUT accept_wait histogram,
 	OUT fork histogram,
 	OUT startup histogram,
+	OUT tls histogram,
+	OUT negotiation histogram,
+	OUT auth histogram,
 	OUT init histogram,
 	OUT total histogram,
+	OUT login_trigger histogram,
+	OUT first_query histogram,
 	OUT session histogram
 ) RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'connbench_connection_ledger'
@@ -60,10 +66,16 @@ CREATE FUNCTION recent(
 	OUT auth_end_ns bigint,
 	OUT init_end_ns bigint,
 	OUT exit_ns bigint,
+	OUT accept_wait_ns bigint,
 	OUT fork_ns bigint,
 	OUT startup_ns bigint,
+	OUT tls_ns bigint,
+	OUT negotiation_ns bigint,
+	OUT auth_ns bigint,
 	OUT init_ns bigint,
 	OUT total_ns bigint,
+	OUT login_trigger_ns bigint,
+	OUT first_query_ns bigint,
 	OUT session_ns bigint,
 	OUT cpu_user_us bigint,
 	OUT cpu_system_us bigint,
@@ -154,8 +166,11 @@ COMMENT ON FUNCTION reset() IS
 REVOKE ALL ON FUNCTION reset() FROM PUBLIC;
 
 /*
- * One row per key and phase.  fork + startup + init = total; session is the
- * time from ready to exit, of sessions that have ended.
+ * One row per key and phase that was measured.  fork + startup + init = total;
+ * inside startup are tls and, on 18 and later, negotiation and auth; before
+ * total comes accept_wait (18 and later), after it login_trigger (17 and
+ * later, where there are any), first_query and session, which is ready to
+ * exit, of sessions that have ended.
  */
 CREATE VIEW phase_stats AS
 	SELECT l.database, l.role, l.transport, l.auth_method, l.backend_kind,
@@ -169,11 +184,18 @@ CREATE VIEW phase_stats AS
 		   p.histogram,
 		   l.database_oid, l.role_oid
 	FROM connection_ledger() AS l
-	CROSS JOIN LATERAL (VALUES ('fork', l.fork),
+	CROSS JOIN LATERAL (VALUES ('accept_wait', l.accept_wait),
+							   ('fork', l.fork),
 							   ('startup', l.startup),
+							   ('tls', l.tls),
+							   ('negotiation', l.negotiation),
+							   ('auth', l.auth),
 							   ('init', l.init),
 							   ('total', l.total),
-							   ('session', l.session)) AS p (phase, histogram);
+							   ('login_trigger', l.login_trigger),
+							   ('first_query', l.first_query),
+							   ('session', l.session)) AS p (phase, histogram)
+	WHERE count(p.histogram) > 0;
 
 COMMENT ON VIEW phase_stats IS
 	'how long each phase of a connection took, per key; percentiles come from the histogram, which may be merged and subtracted';
@@ -190,6 +212,11 @@ CREATE VIEW connection_stats AS
 		   quantile_ms(l.total, 0.95) AS total_p95_ms,
 		   quantile_ms(l.total, 0.99) AS total_p99_ms,
 		   max_ms(l.total) AS total_max_ms,
+		   mean_ms(l.accept_wait) AS accept_wait_mean_ms,
+		   quantile_ms(l.accept_wait, 0.50) AS accept_wait_p50_ms,
+		   quantile_ms(l.accept_wait, 0.95) AS accept_wait_p95_ms,
+		   quantile_ms(l.accept_wait, 0.99) AS accept_wait_p99_ms,
+		   max_ms(l.accept_wait) AS accept_wait_max_ms,
 		   mean_ms(l.fork) AS fork_mean_ms,
 		   quantile_ms(l.fork, 0.50) AS fork_p50_ms,
 		   quantile_ms(l.fork, 0.95) AS fork_p95_ms,
@@ -200,11 +227,36 @@ CREATE VIEW connection_stats AS
 		   quantile_ms(l.startup, 0.95) AS startup_p95_ms,
 		   quantile_ms(l.startup, 0.99) AS startup_p99_ms,
 		   max_ms(l.startup) AS startup_max_ms,
+		   mean_ms(l.tls) AS tls_mean_ms,
+		   quantile_ms(l.tls, 0.50) AS tls_p50_ms,
+		   quantile_ms(l.tls, 0.95) AS tls_p95_ms,
+		   quantile_ms(l.tls, 0.99) AS tls_p99_ms,
+		   max_ms(l.tls) AS tls_max_ms,
+		   mean_ms(l.negotiation) AS negotiation_mean_ms,
+		   quantile_ms(l.negotiation, 0.50) AS negotiation_p50_ms,
+		   quantile_ms(l.negotiation, 0.95) AS negotiation_p95_ms,
+		   quantile_ms(l.negotiation, 0.99) AS negotiation_p99_ms,
+		   max_ms(l.negotiation) AS negotiation_max_ms,
+		   mean_ms(l.auth) AS auth_mean_ms,
+		   quantile_ms(l.auth, 0.50) AS auth_p50_ms,
+		   quantile_ms(l.auth, 0.95) AS auth_p95_ms,
+		   quantile_ms(l.auth, 0.99) AS auth_p99_ms,
+		   max_ms(l.auth) AS auth_max_ms,
 		   mean_ms(l.init) AS init_mean_ms,
 		   quantile_ms(l.init, 0.50) AS init_p50_ms,
 		   quantile_ms(l.init, 0.95) AS init_p95_ms,
 		   quantile_ms(l.init, 0.99) AS init_p99_ms,
 		   max_ms(l.init) AS init_max_ms,
+		   mean_ms(l.login_trigger) AS login_trigger_mean_ms,
+		   quantile_ms(l.login_trigger, 0.50) AS login_trigger_p50_ms,
+		   quantile_ms(l.login_trigger, 0.95) AS login_trigger_p95_ms,
+		   quantile_ms(l.login_trigger, 0.99) AS login_trigger_p99_ms,
+		   max_ms(l.login_trigger) AS login_trigger_max_ms,
+		   mean_ms(l.first_query) AS first_query_mean_ms,
+		   quantile_ms(l.first_query, 0.50) AS first_query_p50_ms,
+		   quantile_ms(l.first_query, 0.95) AS first_query_p95_ms,
+		   quantile_ms(l.first_query, 0.99) AS first_query_p99_ms,
+		   max_ms(l.first_query) AS first_query_max_ms,
 		   mean_ms(l.session) AS session_mean_ms,
 		   quantile_ms(l.session, 0.50) AS session_p50_ms,
 		   quantile_ms(l.session, 0.95) AS session_p95_ms,
@@ -234,10 +286,16 @@ COMMENT ON VIEW rejected_connections IS
 /* numeric, so that fork + startup + init = total holds to the last digit */
 CREATE VIEW recent_connections AS
 	SELECT pid, started_at, database, role, transport, auth_method, backend_kind,
+		   accept_wait_ns * 0.000001 AS accept_wait_ms,
 		   fork_ns * 0.000001 AS fork_ms,
 		   startup_ns * 0.000001 AS startup_ms,
+		   tls_ns * 0.000001 AS tls_ms,
+		   negotiation_ns * 0.000001 AS negotiation_ms,
+		   auth_ns * 0.000001 AS auth_ms,
 		   init_ns * 0.000001 AS init_ms,
 		   total_ns * 0.000001 AS total_ms,
+		   login_trigger_ns * 0.000001 AS login_trigger_ms,
+		   first_query_ns * 0.000001 AS first_query_ms,
 		   session_ns * 0.000001 AS session_ms,
 		   ended,
 		   cpu_user_us * 0.001 AS cpu_user_ms,
