@@ -133,6 +133,16 @@ cb_get_core_timing(cb_core_timing *timing)
 }
 
 /*
+ * The handshake is seen through a callback on the context that
+ * openssl_tls_init_hook is given.  19 makes connections from another context,
+ * which no hook is given (and warns of such hooks where ssl_sni is on), so
+ * there TLS is known only as a part of "negotiation".
+ */
+#if defined(USE_OPENSSL) && PG_VERSION_NUM < 190000
+#define CB_HAVE_TLS_MARKS
+#endif
+
+/*
  * 17: does this database have login event triggers?  If so a transaction of
  * theirs follows that of InitPostgres.
  */

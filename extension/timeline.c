@@ -7,8 +7,8 @@
  * fork_start    pthread_atfork prepare          postmaster
  * (blocked)     pthread_atfork parent           postmaster
  * child_start   pthread_atfork child            any child, before anything
- * tls_start,    OpenSSL's certificate and       client backend, before it has
- *   tls_end     message callbacks                 a PGPROC
+ * tls_start,    message callback of OpenSSL     client backend, before it has
+ *   tls_end     (handshake messages)              a PGPROC
  * auth_end      ClientAuthentication_hook       client backend
  * init_end      first commit after that: the    client backend
  *               transaction of InitPostgres
@@ -34,7 +34,6 @@
 #include "miscadmin.h"
 #include "replication/walsender.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
@@ -113,36 +112,26 @@ cb_timeline_reset_fork_account(void)
  * ------------------------------------------------------------------------
  */
 
-#ifdef USE_OPENSSL
+#ifdef CB_HAVE_TLS_MARKS
 
 static openssl_tls_init_hook_typ prev_openssl_tls_init = NULL;
 
 /*
- * Called for each protocol message after the client's first.  PostgreSQL
- * issues no session tickets, so all handshake messages come before the first
- * byte of the session.
+ * Called for each protocol message.  PostgreSQL issues no session tickets, so
+ * all handshake messages come before the first byte of the session.
  */
 static void
 on_tls_message(int write_p, int version, int content_type, const void *buf,
 			   size_t len, SSL *ssl, void *arg)
 {
-	if (content_type == SSL3_RT_HANDSHAKE && progress == AT_STARTUP)
-		connection.tls_end_ns = cb_now_ns();
-}
+	uint64		now_ns;
 
-/*
- * Called when the client's first message has come and a certificate is to be
- * chosen.  From here on we see the messages; setting their callback on the
- * context would not do, since from 19 on the connection is made from another
- * context, and takes over this one's certificates, with this callback, only
- * now.
- */
-static int
-on_tls_start(SSL *ssl, void *arg)
-{
-	connection.tls_start_ns = cb_now_ns();
-	SSL_set_msg_callback(ssl, on_tls_message);
-	return 1;
+	if (content_type != SSL3_RT_HANDSHAKE || progress != AT_STARTUP)
+		return;
+	now_ns = cb_now_ns();
+	if (connection.tls_start_ns == CB_NOT_MEASURED)
+		connection.tls_start_ns = now_ns;
+	connection.tls_end_ns = now_ns;
 }
 
 /* In the postmaster, at start and at each reload: a new context each time. */
@@ -150,19 +139,10 @@ static void
 on_openssl_tls_init(SSL_CTX *context, bool is_server_start)
 {
 	prev_openssl_tls_init(context, is_server_start);
-	SSL_CTX_set_cert_cb(context, on_tls_start, NULL);
+	SSL_CTX_set_msg_callback(context, on_tls_message);
 }
 
-/* 19 and later: a hook is of no use, and warned of, with "ssl_sni" on */
-static bool
-tls_hook_is_welcome(void)
-{
-	const char *ssl_sni = GetConfigOption("ssl_sni", true, false);
-
-	return ssl_sni == NULL || strcmp(ssl_sni, "on") != 0;
-}
-
-#endif							/* USE_OPENSSL */
+#endif							/* CB_HAVE_TLS_MARKS */
 
 /* ------------------------------------------------------------------------
  * Authentication
@@ -408,12 +388,9 @@ cb_timeline_install(void)
 	}
 #endif
 
-#ifdef USE_OPENSSL
-	if (tls_hook_is_welcome())
-	{
-		prev_openssl_tls_init = openssl_tls_init_hook;
-		openssl_tls_init_hook = on_openssl_tls_init;
-	}
+#ifdef CB_HAVE_TLS_MARKS
+	prev_openssl_tls_init = openssl_tls_init_hook;
+	openssl_tls_init_hook = on_openssl_tls_init;
 #endif
 	prev_client_authentication = ClientAuthentication_hook;
 	ClientAuthentication_hook = on_client_authentication;

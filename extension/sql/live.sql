@@ -381,6 +381,8 @@ CREATE VIEW info AS
 		   ARRAY(SELECT limits.what FROM (VALUES
 			   (true, 'clients that leave before or during the startup packet, cancel requests and health checks run no hook: they are forks, and nothing else'),
 			   (true, 'a FATAL error that log_min_messages keeps out of the server log is not counted as a rejection'),
+			   (current_setting('server_version_num')::int >= 190000, 'the TLS handshake has no mark of its own from 19 on; it is a part of negotiation'),
+			   (current_setting('server_version_num')::int < 180000, 'accept_wait, negotiation and auth need the server''s own timing, which came with 18'),
 			   (current_setting('debug_exec_backend', true) = 'on', 'fork marks cannot be taken in an EXEC_BACKEND build')
 			   ) AS limits (holds, what) WHERE holds) AS not_observable
 	FROM module_info() AS i;
