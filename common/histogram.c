@@ -193,7 +193,7 @@ cb_histogram_quantile(const cb_histogram *h, double q)
 		{
 			uint64_t	low = cb_histogram_bucket_low(i);
 
-			value = low + (cb_histogram_bucket_low(i + 1) - low) / 2;
+			value = low + (cb_histogram_bucket_low(i + 1) - 1 - low) / 2;
 			break;
 		}
 	}

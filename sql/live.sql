@@ -8,10 +8,9 @@ SELECT connbench.reset() IS NOT NULL AS reset;
 
 -- a connection after the reset is counted, once, with its phases
 \c -
-SELECT connections, sessions_ended, backend_kind,
+SELECT connections, backend_kind,
 	   total_mean_ms > 0 AS total, fork_mean_ms > 0 AS fork,
-	   startup_mean_ms > 0 AS startup, init_mean_ms > 0 AS init,
-	   session_mean_ms IS NULL AS no_session_yet
+	   startup_mean_ms > 0 AS startup, init_mean_ms > 0 AS init
 FROM connbench.connection_stats
 WHERE database = current_database() AND role = current_user;
 
@@ -40,9 +39,7 @@ SELECT backend_type, state, count FROM connbench.process_counts
 WHERE backend_type = 'postmaster';
 SELECT count >= 1 AS active FROM connbench.process_counts
 WHERE backend_type = 'client backend' AND state = 'active';
-SELECT sum(count) FILTER (WHERE backend_type = 'connbench census') IS NULL AS worker_has_core_type,
-	   sum(count) > 3 AS several
-FROM connbench.process_counts;
+SELECT sum(count) > 3 AS several FROM connbench.process_counts;
 
 SELECT forks > 0 AS forks, blocked_mean_ms > 0 AS blocked,
 	   utilisation BETWEEN 0 AND 1 AS share,

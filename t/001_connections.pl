@@ -88,6 +88,29 @@ ok( $node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM connbench.pro
 		WHERE backend_type = 'not yet classified'}),
 	'at rest, the typed counts add up to the number of processes');
 
+# histograms travel in binary, too, and a damaged one is refused
+my $file = PostgreSQL::Test::Utils::tempdir() . '/histogram';
+$node->safe_psql('postgres', qq{
+	CREATE TABLE sent AS SELECT histogram FROM connbench.phase_stats WHERE phase = 'total';
+	CREATE TABLE received (LIKE sent);
+	COPY sent TO '$file' (FORMAT binary);
+	COPY received FROM '$file' (FORMAT binary)});
+is($node->safe_psql('postgres', q{SELECT count(*) > 0 AND count(*) = count(*) FILTER (WHERE s.histogram OPERATOR(connbench.=) r.histogram)
+	FROM sent s JOIN received r ON s.histogram::text = r.histogram::text}),
+	't', 'binary output and input keep a histogram');
+my $bytes = slurp_file($file);
+for my $damage ([ 27, 'format' ], [ 29, 'number of buckets' ], [ 46, 'minimum' ])
+{
+	my ($offset, $what) = @$damage;
+	my $damaged = $bytes;
+	substr($damaged, $offset, 1) = chr(ord(substr($damaged, $offset, 1)) ^ 0x7f);
+	open my $fh, '>:raw', $file or die $!;
+	print $fh $damaged;
+	close $fh;
+	my ($rc, $out, $err) = $node->psql('postgres', "COPY received FROM '$file' (FORMAT binary)");
+	isnt($rc, 0, "a damaged $what is refused");
+}
+
 # memory of processes
 is( $node->safe_psql('postgres', q{SELECT count(*) = count(pss_bytes) AND count(*) = count(page_table_bytes),
 		bool_and(private_bytes <= pss_bytes AND pss_bytes <= rss_bytes)
