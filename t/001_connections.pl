@@ -99,7 +99,7 @@ is($node->safe_psql('postgres', q{SELECT count(*) > 0 AND count(*) = count(*) FI
 	FROM sent s JOIN received r ON s.histogram::text = r.histogram::text}),
 	't', 'binary output and input keep a histogram');
 my $bytes = slurp_file($file);
-for my $damage ([ 27, 'format' ], [ 29, 'number of buckets' ], [ 46, 'minimum' ])
+for my $damage ([ 26, 'format' ], [ 27, 'number of buckets' ], [ 38, 'minimum' ])
 {
 	my ($offset, $what) = @$damage;
 	my $damaged = $bytes;
