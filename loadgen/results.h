@@ -103,6 +103,9 @@ typedef struct cb_run
 	bool		complete;		/* every planned round was done in full */
 	bool		unlike_is_the_question; /* --compare-unlike */
 	char	   *server_note;	/* why server-side columns are NULL, or NULL */
+	char	   *server_version; /* of the server observed, or NULL */
+	char	   *server_settings;	/* its non-default settings as JSON, or NULL */
+	uint64_t	system_identifier;	/* of the server observed; 0: unknown */
 
 	int			ntargets;
 	cb_target  *target;
