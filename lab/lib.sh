@@ -267,18 +267,20 @@ build()
 # directory that has connbench in it, so that the machine's own stays as it
 # is.  The server finds its library and share directories from where its
 # program lies: programs are copied, everything else is linked to.
-# Sets bin.
+# The headers are there for tests that ask how the server was built.  Sets bin.
 install_privately()
 {
-	local sources=$1 log=$2 tree=$work/tree bindir pkglibdir sharedir
+	local sources=$1 log=$2 tree=$work/tree bindir pkglibdir sharedir includedir
 
 	bindir=$("$pg_config" --bindir)
 	pkglibdir=$("$pg_config" --pkglibdir)
 	sharedir=$("$pg_config" --sharedir)
-	as_user mkdir -p "$tree$bindir" "$tree$pkglibdir" "$tree$sharedir"
+	includedir=$("$pg_config" --includedir)
+	as_user mkdir -p "$tree$bindir" "$tree$pkglibdir" "$tree$sharedir" "$tree${includedir%/*}"
 	as_user cp -RL "$bindir/." "$tree$bindir" 2>>"$log" &&
 		link_tree "$pkglibdir" "$tree$pkglibdir" 2>>"$log" &&
 		link_tree "$sharedir" "$tree$sharedir" 2>>"$log" &&
+		as_user ln -s "$includedir" "$tree$includedir" &&
 		find "$tree" -name 'connbench*' -delete &&
 		as_user make -s -C "$sources" with_llvm=no PG_CONFIG="$pg_config" DESTDIR="$tree" install >>"$log" 2>&1 &&
 		[ "$("$tree$bindir/pg_config" --pkglibdir)" = "$tree$pkglibdir" ] || {
