@@ -1,8 +1,5 @@
 -- What lab/demo prints of the last run.  psql shows NULL, a number that was
 -- not measured, as "unknown".
-SELECT max(run_id) AS run FROM connbench.run
-\gset
-
 \echo 'Each architecture by itself: view connbench.results'
 SELECT mode, clients, target,
 	round(tps::numeric, 1) AS tps,
@@ -14,7 +11,7 @@ SELECT mode, clients, target,
 	processes_max,
 	succeeded, failed, abandoned
 FROM connbench.results
-WHERE run_id = :run
+WHERE run_id = (SELECT max(run_id) FROM connbench.run)
 ORDER BY mode, clients, target;
 
 \echo 'One against the other, with 95 % intervals over rounds: view connbench.comparison'
@@ -26,6 +23,6 @@ SELECT mode, clients, target_b || ' / ' || target_a AS ratio_of, metric,
 	round(high::numeric, 3) AS high,
 	verdict
 FROM connbench.comparison
-WHERE run_id = :run AND metric IN ('tps', 'latency_mean_ms', 'connect_mean_ms', 'client_backends_max', 'processes_max')
+WHERE run_id = (SELECT max(run_id) FROM connbench.run) AND metric IN ('tps', 'latency_mean_ms', 'connect_mean_ms', 'client_backends_max', 'processes_max')
 ORDER BY mode, clients, target_a, target_b,
 	array_position(ARRAY['tps', 'latency_mean_ms', 'connect_mean_ms', 'client_backends_max', 'processes_max'], metric);
