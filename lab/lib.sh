@@ -254,13 +254,18 @@ copy_sources()
 	fi
 }
 
-# build DIRECTORY LOG [MAKE ARGUMENTS...]
+# build DIRECTORY LOG [MAKE ARGUMENTS...]: the extension and the load generator
 build()
 {
 	local directory=$1 log=$2
 
 	shift 2
-	attended make -s -C "$directory" -j 2 with_llvm=no PG_CONFIG="$pg_config" "$@" all >"$log" 2>&1
+	attended make -s -C "$directory" -j 2 with_llvm=no PG_CONFIG="$pg_config" "$@" all >>"$log" 2>&1 ||
+		return 1
+	if [ ! -x "$directory/loadgen/connbench" ]; then
+		echo 'make succeeded without making loadgen/connbench' >>"$log"
+		return 1
+	fi
 }
 
 # install_privately SOURCES LOG: an installation of PostgreSQL in the work
