@@ -28,7 +28,7 @@
 #include "storage/ipc.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
+#include "../common/clock.h"
 #include "compat.h"
 #include "ledger.h"
 #include "timeline.h"

@@ -36,7 +36,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
+#include "../common/clock.h"
 #include "compat.h"
 #include "ledger.h"
 #include "timeline.h"

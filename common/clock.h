@@ -3,8 +3,8 @@
  *		The clock of all marks: CLOCK_MONOTONIC in nanoseconds.
  *
  * Not instr_time: its ticks may be those of the processor's counter (19 and
- * later), and the marks are joined with the load generator's, which reads the
- * same clock of the same host.  Safe in fork handlers: one vDSO call.
+ * later), and the marks are joined with the load generator's, which uses the
+ * same.  Safe in fork handlers: one vDSO call.
  */
 #ifndef CONNBENCH_CLOCK_H
 #define CONNBENCH_CLOCK_H
