@@ -47,7 +47,8 @@ all: loadgen-all
 install: loadgen-install
 clean: loadgen-clean
 
-loadgen-%:
+# a static pattern: make looks for no implicit rule for a phony target
+loadgen-all loadgen-install loadgen-clean: loadgen-%:
 	$(LOADGEN) $*
 
 .PHONY: loadgen-all loadgen-install loadgen-clean

@@ -444,6 +444,8 @@ cb_client_next_request(cb_client *c)
 	c->request_counts = now_ns >= control->measure_start_ns;
 	if (c->request_counts)
 		c->worker->attempted++;
+	else
+		c->worker->warmup_requests++;
 	c->command_failed = false;
 	c->deadline_ns = 0;
 	cb_transaction_begin(&c->transaction, &c->random, control->plan->scale);

@@ -73,6 +73,7 @@ typedef struct cb_worker
 	int64_t		succeeded;
 	int64_t		failed;
 	int64_t		abandoned;
+	int64_t		warmup_requests;
 	int64_t		connects_attempted;
 	int64_t		connects_failed;
 	cb_failures failures;

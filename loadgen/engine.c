@@ -339,6 +339,7 @@ collect(const Threads *t, const cb_control *control, cb_round *round)
 		round->succeeded += w->succeeded;
 		round->failed += w->failed;
 		round->abandoned += w->abandoned;
+		round->warmup_requests += w->warmup_requests;
 		round->connects_attempted += w->connects_attempted;
 		round->connects_failed += w->connects_failed;
 		for (int m = 0; m < CB_MEASURE_COUNT; m++)

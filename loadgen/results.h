@@ -128,6 +128,7 @@ typedef struct cb_round
 	int64_t		succeeded;
 	int64_t		failed;
 	int64_t		abandoned;		/* attempted = the other three added up */
+	int64_t		warmup_requests;	/* begun before the window: not counted */
 	int64_t		connects_attempted;
 	int64_t		connects_failed;
 	int64_t		cpu_user_us;	/* the generator's own, in the window */

@@ -364,6 +364,7 @@ insert_round(CbStore *store, const cb_run *run, const cb_round *r, int64_t *id,
 	add_int(&p, r->succeeded);
 	add_int(&p, r->failed);
 	add_int(&p, r->abandoned);
+	add_int(&p, r->warmup_requests);
 	add_int(&p, r->connects_attempted);
 	add_int(&p, r->connects_failed);
 	add_double(&p, (double) r->cpu_user_us / 1e3);
@@ -379,11 +380,11 @@ insert_round(CbStore *store, const cb_run *run, const cb_round *r, int64_t *id,
 	add_bool(&p, r->server_restarted);
 	return fetch_id(store,
 					"INSERT INTO connbench.round (scenario_id, round_no, order_no, started_at, window_s,"
-					" initial_connect_ms, attempted, succeeded, failed, abandoned, connects_attempted,"
+					" initial_connect_ms, attempted, succeeded, failed, abandoned, warmup_requests, connects_attempted,"
 					" connects_failed, client_cpu_user_ms, client_cpu_system_ms, client_backends_max,"
 					" client_backends_avg, processes_max, samples, partial, server_restarted)"
 					" VALUES ($1, $2, $3, to_timestamp($4), $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
-					" $15, $16, $17, $18, $19, $20)"
+					" $15, $16, $17, $18, $19, $20, $21)"
 					" ON CONFLICT (scenario_id, round_no) DO NOTHING RETURNING round_id",
 					&p, id, is_new, error);
 }

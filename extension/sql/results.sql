@@ -75,6 +75,7 @@ CREATE TABLE round (
 	succeeded bigint NOT NULL,
 	failed bigint NOT NULL,
 	abandoned bigint NOT NULL,
+	warmup_requests bigint NOT NULL DEFAULT 0,
 	connects_attempted bigint NOT NULL,
 	connects_failed bigint NOT NULL,
 	client_cpu_user_ms float8,
@@ -95,6 +96,7 @@ COMMENT ON COLUMN round.order_no IS 'place among all rounds of the run, which ar
 COMMENT ON COLUMN round.window_s IS 'from the start of measuring until the last request in flight had ended';
 COMMENT ON COLUMN round.initial_connect_ms IS 'wall time until all clients were connected; NULL where they connect per transaction';
 COMMENT ON COLUMN round.abandoned IS 'requests in flight that were given up: neither succeeded nor failed';
+COMMENT ON COLUMN round.warmup_requests IS 'requests begun in the warm-up: not counted in any other column, but in the server''s snapshots';
 COMMENT ON COLUMN round.client_cpu_user_ms IS 'CPU of the load generator itself in the window';
 COMMENT ON COLUMN round.client_backends_max IS 'client backends seen on the server, the generator''s own observers left out; NULL if the server was not observed';
 COMMENT ON COLUMN round.processes_max IS 'all server processes, the postmaster included; NULL without connbench in shared_preload_libraries there';
@@ -178,7 +180,7 @@ CREATE VIEW results AS
 		   r.attempted, r.succeeded, r.failed, r.abandoned,
 		   r.connects_attempted, r.connects_failed,
 		   r.client_cpu_ms / nullif(r.succeeded, 0) AS client_cpu_ms_per_request,
-		   1000.0::float8 * r.backends_started / nullif(r.attempted, 0) AS backends_started_per_1000,
+		   1000.0::float8 * r.backends_started / nullif(r.attempted + r.warmup_requests, 0) AS backends_started_per_1000,
 		   NULL::text AS bound_by,
 		   s.not_comparable, r.partial_rounds, r.restarted_rounds
 	FROM scenario AS s
@@ -194,6 +196,7 @@ CREATE VIEW results AS
 			   sum(succeeded)::bigint AS succeeded,
 			   sum(failed)::bigint AS failed,
 			   sum(abandoned)::bigint AS abandoned,
+			   sum(warmup_requests)::bigint AS warmup_requests,
 			   sum(connects_attempted)::bigint AS connects_attempted,
 			   sum(connects_failed)::bigint AS connects_failed,
 			   sum(client_cpu_user_ms + client_cpu_system_ms) AS client_cpu_ms,
