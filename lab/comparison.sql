@@ -7,7 +7,7 @@ SELECT mode, clients, target,
 	round(latency_p95_ms::numeric, 2) AS latency_p95_ms,
 	round(connect_mean_ms::numeric, 2) AS connect_mean_ms,
 	round(connect_p95_ms::numeric, 2) AS connect_p95_ms,
-	client_backends_max AS backends_max,
+	target_backends_max AS backends_max,
 	processes_max,
 	succeeded, failed, abandoned
 FROM connbench.results
@@ -23,6 +23,6 @@ SELECT mode, clients, target_b || ' / ' || target_a AS ratio_of, metric,
 	round(high::numeric, 3) AS high,
 	verdict
 FROM connbench.comparison
-WHERE run_id = (SELECT max(run_id) FROM connbench.run) AND metric IN ('tps', 'latency_mean_ms', 'connect_mean_ms', 'client_backends_max', 'processes_max')
+WHERE run_id = (SELECT max(run_id) FROM connbench.run) AND metric IN ('tps', 'latency_mean_ms', 'connect_mean_ms', 'target_backends_max', 'processes_max')
 ORDER BY mode, clients, target_a, target_b,
-	array_position(ARRAY['tps', 'latency_mean_ms', 'connect_mean_ms', 'client_backends_max', 'processes_max'], metric);
+	array_position(ARRAY['tps', 'latency_mean_ms', 'connect_mean_ms', 'target_backends_max', 'processes_max'], metric);

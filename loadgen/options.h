@@ -8,7 +8,6 @@
 #include "results.h"
 #include "workload.h"
 
-#define CB_MAX_TARGETS	32
 #define CB_MAX_COUNTS	64
 
 typedef struct cb_options

@@ -23,7 +23,7 @@ void
 cb_summary_init(cb_summary *s)
 {
 	memset(s, 0, sizeof(*s));
-	s->client_backends_max = CB_UNKNOWN;
+	s->target_backends_max = CB_UNKNOWN;
 	s->processes_max = CB_UNKNOWN;
 	cb_histogram_init(&s->latency);
 	cb_histogram_init(&s->connect);
@@ -44,7 +44,7 @@ cb_summary_add(cb_summary *s, const cb_round *r)
 	s->succeeded += r->succeeded;
 	s->failed += r->failed;
 	s->abandoned += r->abandoned;
-	s->client_backends_max = max_known(s->client_backends_max, r->client_backends_max);
+	s->target_backends_max = max_known(s->target_backends_max, r->target_backends_max);
 	s->processes_max = max_known(s->processes_max, r->processes_max);
 	cb_histogram_add(&s->latency, &r->measure[CB_MEASURE_LATENCY]);
 	cb_histogram_add(&s->connect, &r->measure[CB_MEASURE_CONNECT]);
@@ -128,7 +128,7 @@ fill_row(Cell *row, const cb_run *run, const cb_scenario *scenario, const cb_sum
 	put_quantile(&row[7], &s->latency, 0.99);
 	put_ms(&row[8], &s->connect, cb_histogram_mean(&s->connect));
 	put_quantile(&row[9], &s->connect, 0.95);
-	put_count(&row[10], s->client_backends_max);
+	put_count(&row[10], s->target_backends_max);
 	put_count(&row[11], s->processes_max);
 	put_count(&row[12], s->attempted);
 	put_count(&row[13], s->succeeded);

@@ -16,7 +16,7 @@ typedef struct cb_summary
 	int64_t		succeeded;
 	int64_t		failed;
 	int64_t		abandoned;
-	int64_t		client_backends_max;	/* CB_UNKNOWN */
+	int64_t		target_backends_max;	/* CB_UNKNOWN */
 	int64_t		processes_max;	/* CB_UNKNOWN */
 	cb_histogram latency;
 	cb_histogram connect;

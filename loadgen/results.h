@@ -55,6 +55,8 @@ typedef struct cb_failure
 	char	   *first_message;	/* one line, no secrets */
 } cb_failure;
 
+#define CB_MAX_TARGETS	32
+
 /* What the user asked to compare; facts are found out before any load. */
 typedef struct cb_target
 {
@@ -63,6 +65,8 @@ typedef struct cb_target
 	char	   *conninfo_shown; /* without secrets */
 	const char *kind;			/* direct, proxy, pooler, or NULL: unknown */
 	const char *transport;		/* unix, tcp, tls */
+	const char *application_name;	/* of its sessions; NULL: shared with another
+									 * target, so they cannot be told apart */
 	char	   *auth_method;	/* trust, password, md5, scram-sha-256, ...;
 								 * NULL when the client cannot know */
 	char	   *server_version; /* server_version of the target, or NULL */
@@ -136,8 +140,9 @@ typedef struct cb_round
 
 	/* seen on the server during the window; the observers' own sessions are
 	 * not counted */
-	int64_t		client_backends_max;
+	int64_t		client_backends_max;	/* whosever */
 	double		client_backends_avg;	/* < 0: unknown */
+	int64_t		target_backends_max;	/* with the target's application_name */
 	int64_t		processes_max;	/* all server processes, postmaster included */
 	int64_t		samples;		/* how many looks these rest on */
 	char	   *snapshot_before;	/* connbench.snapshot() as JSON, or NULL */

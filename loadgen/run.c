@@ -345,7 +345,7 @@ on_window(void *arg, bool begins)
 	if (s->watch == NULL)
 		return;
 	if (begins)
-		cb_watch_begin_window(s->watch);
+		cb_watch_begin_window(s->watch, &s->run.target[s->run.scenario[s->current->scenario].target]);
 	else
 		cb_watch_end_window(s->watch, s->current);
 }
@@ -397,7 +397,7 @@ run_round(Session *s, int scenario_no, int round_no)
 	round->scenario = scenario_no;
 	round->round_no = round_no;
 	round->order_no = s->nrounds + 1;
-	round->client_backends_max = round->processes_max = CB_UNKNOWN;
+	round->client_backends_max = round->target_backends_max = round->processes_max = CB_UNKNOWN;
 	round->client_backends_avg = -1;
 	s->current = round;
 	if (s->watch != NULL)

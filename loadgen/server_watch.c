@@ -37,17 +37,25 @@ struct CbWatch
 	atomic_bool stop;
 	/* of the thread, read after it has ended */
 	int64_t		samples;
+	const char *application_name;	/* of the target's sessions, or NULL */
 	int64_t		client_backends_max;
+	int64_t		target_backends_max;
 	double		client_backends_sum;
 	int64_t		processes_max;
 };
 
+#define TARGET_SESSIONS \
+	"SELECT count(*) FROM pg_catalog.pg_stat_activity" \
+	" WHERE backend_type = 'client backend' AND application_name = $1"
+
+/* client backends, all processes, client backends of the target */
 static const char *const count_by_census =
-"SELECT coalesce(sum(count) FILTER (WHERE backend_type = 'client backend'), 0), sum(count)"
-" FROM connbench.process_counts";
+"SELECT coalesce(sum(count) FILTER (WHERE backend_type = 'client backend'), 0), sum(count),"
+" (" TARGET_SESSIONS ") FROM connbench.process_counts";
 
 static const char *const count_by_activity =
-"SELECT count(*), NULL FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend'";
+"SELECT count(*), NULL, (" TARGET_SESSIONS ")"
+" FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend'";
 
 /* ------------------------------------------------------------------------
  * The connection
@@ -57,7 +65,7 @@ static const char *const count_by_activity =
 static bool
 connect_to(CbWatch *w)
 {
-	const char *keywords[] = {"connect_timeout", "fallback_application_name", "dbname", NULL};
+	const char *keywords[] = {"connect_timeout", "application_name", "dbname", NULL};
 	const char *values[] = {"10", "connbench_watch", w->conninfo, NULL};
 
 	w->conn = PQconnectdbParams(keywords, values, 1);
@@ -149,11 +157,22 @@ cb_watch_describe(CbWatch *w, cb_run *run)
  * ------------------------------------------------------------------------
  */
 
+/* A count of the result's only row; *max becomes at least that. */
+static int64_t
+raise_to(int64_t *max, const PGresult *res, int column, int observers)
+{
+	int64_t		count = strtoll(PQgetvalue(res, 0, column), NULL, 10) - observers;
+
+	if (count > *max)
+		*max = count;
+	return count;
+}
+
 static void
 look(CbWatch *w)
 {
-	PGresult   *res = PQexec(w->conn, w->has_extension ? count_by_census : count_by_activity);
-	int64_t		backends;
+	PGresult   *res = PQexecParams(w->conn, w->has_extension ? count_by_census : count_by_activity,
+								   1, NULL, &w->application_name, NULL, NULL, 0);
 
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
 	{
@@ -165,17 +184,13 @@ look(CbWatch *w)
 		}
 		return;
 	}
-	backends = strtoll(PQgetvalue(res, 0, 0), NULL, 10) - w->observers;
-	if (backends > w->client_backends_max)
-		w->client_backends_max = backends;
-	w->client_backends_sum += (double) backends;
+	w->client_backends_sum +=
+		(double) raise_to(&w->client_backends_max, res, 0, w->observers);
 	if (!PQgetisnull(res, 0, 1))
-	{
-		int64_t		processes = strtoll(PQgetvalue(res, 0, 1), NULL, 10) - w->observers;
-
-		if (processes > w->processes_max)
-			w->processes_max = processes;
-	}
+		(void) raise_to(&w->processes_max, res, 1, w->observers);
+	/* a pooler that does not pass the name on shows none: unknown, not 0 */
+	if (w->application_name != NULL && strcmp(PQgetvalue(res, 0, 2), "0") != 0)
+		(void) raise_to(&w->target_backends_max, res, 2, 0);
 	w->samples++;
 	PQclear(res);
 }
@@ -196,11 +211,13 @@ watch_main(void *arg)
 }
 
 void
-cb_watch_begin_window(CbWatch *w)
+cb_watch_begin_window(CbWatch *w, const cb_target *target)
 {
+	w->application_name = target->application_name;
 	atomic_store(&w->stop, false);
 	w->samples = 0;
 	w->client_backends_max = CB_UNKNOWN;
+	w->target_backends_max = CB_UNKNOWN;
 	w->client_backends_sum = 0;
 	w->processes_max = CB_UNKNOWN;
 	if (pthread_create(&w->thread, NULL, watch_main, w) != 0)
@@ -219,6 +236,7 @@ cb_watch_end_window(CbWatch *w, cb_round *round)
 	round->client_backends_max = w->client_backends_max;
 	round->client_backends_avg = w->samples > 0 ?
 		w->client_backends_sum / (double) w->samples : -1;
+	round->target_backends_max = w->target_backends_max;
 	round->processes_max = w->processes_max;
 }
 

@@ -25,7 +25,7 @@ extern void cb_watch_before_round(CbWatch *watch, cb_round *round);
 extern void cb_watch_after_round(CbWatch *watch, cb_round *round);
 
 /* Between these two, at the edges of the window, a thread counts processes. */
-extern void cb_watch_begin_window(CbWatch *watch);
+extern void cb_watch_begin_window(CbWatch *watch, const cb_target *target);
 extern void cb_watch_end_window(CbWatch *watch, cb_round *round);
 
 extern void cb_watch_close(CbWatch *watch);

@@ -169,7 +169,7 @@ end_transaction(CbStore *store, bool ok, char **error)
 static bool
 connect_to(CbStore *store, char **error)
 {
-	const char *keywords[] = {"connect_timeout", "fallback_application_name", "dbname", NULL};
+	const char *keywords[] = {"connect_timeout", "application_name", "dbname", NULL};
 	const char *values[] = {"10", "connbench_results", store->conninfo, NULL};
 
 	store->conn = PQconnectdbParams(keywords, values, 1);
@@ -374,6 +374,7 @@ insert_round(CbStore *store, const cb_run *run, const cb_round *r, int64_t *id,
 		add_text(&p, NULL);
 	else
 		add_double(&p, r->client_backends_avg);
+	add_known(&p, r->target_backends_max);
 	add_known(&p, r->processes_max);
 	add_int(&p, r->samples);
 	add_bool(&p, r->partial);
@@ -382,9 +383,9 @@ insert_round(CbStore *store, const cb_run *run, const cb_round *r, int64_t *id,
 					"INSERT INTO connbench.round (scenario_id, round_no, order_no, started_at, window_s,"
 					" initial_connect_ms, attempted, succeeded, failed, abandoned, warmup_requests, connects_attempted,"
 					" connects_failed, client_cpu_user_ms, client_cpu_system_ms, client_backends_max,"
-					" client_backends_avg, processes_max, samples, partial, server_restarted)"
+					" client_backends_avg, target_backends_max, processes_max, samples, partial, server_restarted)"
 					" VALUES ($1, $2, $3, to_timestamp($4), $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
-					" $15, $16, $17, $18, $19, $20, $21)"
+					" $15, $16, $17, $18, $19, $20, $21, $22)"
 					" ON CONFLICT (scenario_id, round_no) DO NOTHING RETURNING round_id",
 					&p, id, is_new, error);
 }

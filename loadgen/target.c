@@ -183,8 +183,12 @@ build_params(const cb_target *target, cb_target_plan *plan, double default_timeo
 		plan->params.keyword[n] = o->keyword;
 		plan->params.value[n++] = o->val;
 	}
-	plan->params.keyword[n] = "fallback_application_name";
-	plan->params.value[n++] = "connbench";
+	/* before PGAPPNAME, which would give all targets the same name */
+	if (option_value(options, "application_name") == NULL)
+	{
+		plan->params.keyword[n] = "application_name";
+		plan->params.value[n++] = cb_format("connbench %s", target->name);
+	}
 	if (host != NULL)
 	{
 		plan->params.keyword[n] = "hostaddr";
@@ -308,6 +312,8 @@ examine(cb_connect *connect, cb_target *target, cb_target_plan *plan)
 	PGconn	   *conn = connect->conn;
 	char	   *identifier;
 
+	target->application_name = cb_strdup(PQparameterStatus(conn, "application_name") != NULL ?
+										 PQparameterStatus(conn, "application_name") : "");
 	target->transport = transport_of(conn);
 	target->kind = kind_of(conn);
 	target->auth_method = auth_method_of(connect, target);
@@ -378,10 +384,36 @@ unlikeness(const cb_target *a, const cb_target_plan *plan_a,
 	return NULL;
 }
 
+/*
+ * The server's sessions are told apart by application_name; a name that two
+ * targets share, or that a pooler does not pass on, tells nothing.
+ */
+static void
+forget_shared_names(cb_target *target, int ntargets)
+{
+	bool		useless[CB_MAX_TARGETS];
+
+	for (int i = 0; i < ntargets; i++)
+	{
+		useless[i] = target[i].application_name[0] == '\0';
+		for (int j = 0; j < ntargets; j++)
+		{
+			if (j != i && strcmp(target[i].application_name, target[j].application_name) == 0)
+				useless[i] = true;
+		}
+	}
+	for (int i = 0; i < ntargets; i++)
+	{
+		if (useless[i])
+			target[i].application_name = NULL;
+	}
+}
+
 void
 cb_targets_compare(cb_target *target, const cb_target_plan *plan, int ntargets,
 				   bool unlike_is_the_question)
 {
+	forget_shared_names(target, ntargets);
 	for (int i = 1; i < ntargets; i++)
 	{
 		char	   *why = unlikeness(&target[0], &plan[0], &target[i], &plan[i]);

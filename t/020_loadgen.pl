@@ -131,7 +131,7 @@ is(last_run('sum(connects_attempted)', q{AND mode = 'persistent'}), 2 * (1 + 7),
 	'persistent: one connection a client and round');
 is(last_run(q{bool_and(client_backends_max BETWEEN 1 AND clients AND processes_max > client_backends_max)}), 't',
 	'the server had as many client backends as clients, or fewer');
-is(last_run('client_backends_max', q{AND mode = 'persistent' AND clients = 7}), '7',
+is(last_run('client_backends_max, target_backends_max', q{AND mode = 'persistent' AND clients = 7}), '7|7',
 	'exactly as many where they stay');
 is(last_run('bool_and(backends_started_per_1000 = 1000)', q{AND mode = 'per-transaction'}), 't',
 	'the server counts one backend for each request');

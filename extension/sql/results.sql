@@ -82,6 +82,7 @@ CREATE TABLE round (
 	client_cpu_system_ms float8,
 	client_backends_max integer,
 	client_backends_avg float8,
+	target_backends_max integer,
 	processes_max integer,
 	samples integer NOT NULL DEFAULT 0,
 	partial boolean NOT NULL DEFAULT false,
@@ -99,6 +100,7 @@ COMMENT ON COLUMN round.abandoned IS 'requests in flight that were given up: nei
 COMMENT ON COLUMN round.warmup_requests IS 'requests begun in the warm-up: not counted in any other column, but in the server''s snapshots';
 COMMENT ON COLUMN round.client_cpu_user_ms IS 'CPU of the load generator itself in the window';
 COMMENT ON COLUMN round.client_backends_max IS 'client backends seen on the server, the generator''s own observers left out; NULL if the server was not observed';
+COMMENT ON COLUMN round.target_backends_max IS 'of these, the ones that carry the application_name of this target: idle server connections that another target''s pooler keeps are not in it; NULL if the name is not passed on to the server';
 COMMENT ON COLUMN round.processes_max IS 'all server processes, the postmaster included; NULL without connbench in shared_preload_libraries there';
 COMMENT ON COLUMN round.samples IS 'how many looks at the server these rest on';
 COMMENT ON COLUMN round.partial IS 'interrupted: kept, but left out of comparisons';
@@ -176,7 +178,7 @@ CREATE VIEW results AS
 		   quantile_ms(l.connect, 0.99) AS connect_p99_ms,
 		   max_ms(l.connect) AS connect_max_ms,
 		   r.initial_connect_ms,
-		   r.client_backends_max, r.client_backends_avg, r.processes_max,
+		   r.client_backends_max, r.client_backends_avg, r.target_backends_max, r.processes_max,
 		   r.attempted, r.succeeded, r.failed, r.abandoned,
 		   r.connects_attempted, r.connects_failed,
 		   r.client_cpu_ms / nullif(r.succeeded, 0) AS client_cpu_ms_per_request,
@@ -191,6 +193,7 @@ CREATE VIEW results AS
 			   avg(initial_connect_ms) AS initial_connect_ms,
 			   max(client_backends_max) AS client_backends_max,
 			   sum(client_backends_avg * samples) / nullif(sum(samples) FILTER (WHERE client_backends_avg IS NOT NULL), 0) AS client_backends_avg,
+			   max(target_backends_max) AS target_backends_max,
 			   max(processes_max) AS processes_max,
 			   sum(attempted)::bigint AS attempted,
 			   sum(succeeded)::bigint AS succeeded,
@@ -237,6 +240,7 @@ CREATE VIEW round_metrics AS
 		('latency_p95_ms', false, quantile_ms(l.histogram, 0.95)),
 		('connect_mean_ms', false, mean_ms(c.histogram)),
 		('client_backends_max', false, r.client_backends_max::float8),
+		('target_backends_max', false, r.target_backends_max::float8),
 		('processes_max', false, r.processes_max::float8),
 		('client_cpu_ms_per_request', false,
 		 (r.client_cpu_user_ms + r.client_cpu_system_ms) / nullif(r.succeeded, 0))
@@ -298,7 +302,7 @@ CREATE VIEW comparison AS
 	JOIN results AS rb ON rb.scenario_id = p.scenario_b
 	ORDER BY p.run_id, p.mode, p.clients, a.target_no, b.target_no,
 			 array_position(ARRAY['tps', 'latency_mean_ms', 'latency_p95_ms', 'connect_mean_ms',
-								  'client_backends_max', 'processes_max', 'client_cpu_ms_per_request'], p.metric);
+								  'client_backends_max', 'target_backends_max', 'processes_max', 'client_cpu_ms_per_request'], p.metric);
 
 COMMENT ON VIEW comparison IS
 	'two targets of a run under the same load: ratio b / a with its 95 % interval over rounds, and what it means for b';
