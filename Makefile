@@ -18,6 +18,8 @@ OBJS = \
 	extension/recent.o \
 	extension/session.o \
 	extension/sql_functions.o \
+	extension/statfile.o \
+	extension/statfile_format.o \
 	extension/timeline.o
 PGFILEDESC = "connbench - what connections cost"
 

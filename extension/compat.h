@@ -22,6 +22,12 @@
 #error "connbench needs PostgreSQL 15 or later"
 #endif
 
+static inline uint32
+cb_server_major(void)
+{
+	return PG_VERSION_NUM / 10000;
+}
+
 /* 18: a module can tell its name and version to pg_get_loaded_modules() */
 #if PG_VERSION_NUM >= 180000
 #define CB_MODULE_MAGIC(n, v)	PG_MODULE_MAGIC_EXT(.name = (n), .version = (v))

@@ -8,6 +8,7 @@
  *	session.c		takes those after that (first query ... exit)
  *	ledger.c		totals per key, rejections, gauges in shared memory
  *	recent.c		ring of the last connections in shared memory
+ *	statfile.c		keeps the ledger across a clean restart
  *	census.c		worker that counts processes by kind and state
  *	procfs.c		what /proc tells
  *	sql_functions.c what SQL calls to read all that
@@ -31,6 +32,7 @@
 #include "census.h"
 #include "compat.h"
 #include "ledger.h"
+#include "statfile.h"
 #include "timeline.h"
 
 CB_MODULE_MAGIC("connbench", "1.0");
@@ -60,6 +62,7 @@ on_shmem_startup(void)
 	if (!IsUnderPostmaster)
 	{
 		cb_timeline_reset_fork_account();
+		cb_statfile_startup();
 		ereport(LOG,
 				(errmsg("connbench: %zu kB of shared memory for %d keys, %d recent connections and an hour of samples",
 						(cb_ledger_shmem_size() + cb_census_shmem_size() + 1023) / 1024,
@@ -83,7 +86,7 @@ define_settings(void)
 	DefineCustomIntVariable("connbench.max_keys",
 							"Sets how many combinations of database, role, transport and authentication method are told apart.",
 							"Connections beyond that are counted in one row named \"other\".",
-							&cb_max_keys, 64, 1, 4096,
+							&cb_max_keys, 64, 1, CB_MAX_KEYS_LIMIT,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("connbench.max_recent",
 							"Sets how many of the last connections are kept with all their marks.",
@@ -96,6 +99,11 @@ define_settings(void)
 							&cb_sample_interval, 1000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							check_sample_interval, NULL, NULL);
+	DefineCustomBoolVariable("connbench.save",
+							 "Keeps the ledger across a clean restart of the server.",
+							 NULL,
+							 &cb_save, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("connbench");
 }
 

@@ -625,6 +625,79 @@ cb_ledger_read_rejections(cb_rejection *rejections)
 }
 
 /* ------------------------------------------------------------------------
+ * Saving and restoring: nobody else is about
+ * ------------------------------------------------------------------------
+ */
+
+void
+cb_ledger_read_image(cb_ledger_image *image)
+{
+	cb_totals	totals;
+
+	cb_ledger_read_totals(&totals);
+	image->stats_since = totals.stats_since;
+	image->connections = totals.connections;
+	image->abandoned_authentications = totals.abandoned_authentications;
+	image->connected_max = totals.connected_max;
+	image->connected_max_at = totals.connected_max_at;
+	cb_ledger_read_forks(&image->forks);
+	image->nrejections = cb_ledger_read_rejections(image->rejections);
+}
+
+void
+cb_ledger_restore_image(const cb_ledger_image *image)
+{
+	pg_atomic_write_u64(&ledger->stats_since, (uint64) image->stats_since);
+	pg_atomic_write_u64(&ledger->connections, image->connections);
+	pg_atomic_write_u64(&ledger->abandoned_authentications,
+						image->abandoned_authentications);
+	pg_atomic_write_u64(&ledger->connected_max, image->connected_max);
+	pg_atomic_write_u64(&ledger->connected_max_at, (uint64) image->connected_max_at);
+	ledger->forks = image->forks;
+	for (int i = 0; i < image->nrejections && i < CB_MAX_REJECTIONS; i++)
+	{
+		const cb_rejection *r = &image->rejections[i];
+		/* the overflow row has a place of its own, the last */
+		RejectionSlot *slot = &ledger->rejection[r->sqlstate == 0 ? CB_MAX_REJECTIONS - 1 : i];
+
+		if (r->sqlstate != 0)
+			pg_atomic_write_u64(&slot->kind, rejection_kind(r->sqlstate, r->phase, r->reason));
+		pg_atomic_write_u64(&slot->count, r->count);
+		pg_atomic_write_u64(&slot->last_at, (uint64) r->last_at);
+	}
+}
+
+/* A row that finds no free slot, since max_keys is smaller now, is counted as
+ * "other"; returns false then. */
+bool
+cb_ledger_restore_row(const cb_ledger_row *row)
+{
+	LedgerSlot *slot = &ledger->slot[ledger->nslots];
+
+	for (int i = 0; i < ledger->nslots && !row->is_other; i++)
+	{
+		if (pg_atomic_read_u32(&ledger->slot[i].in_use) != 0)
+			continue;
+		slot = &ledger->slot[i];
+		slot->key = row->key;
+		slot->database_name = row->database_name;
+		slot->role_name = row->role_name;
+		pg_atomic_write_u32(&slot->in_use, 1);
+		break;
+	}
+	pg_atomic_fetch_add_u64(&slot->connections, row->connections);
+	for (int e = 0; e < CB_END_COUNT; e++)
+		pg_atomic_fetch_add_u64(&slot->sessions_ended[e], row->sessions_ended[e]);
+	pg_atomic_fetch_add_u64(&slot->cpu_user_us, row->cpu_user_us);
+	pg_atomic_fetch_add_u64(&slot->cpu_system_us, row->cpu_system_us);
+	pg_atomic_fetch_add_u64(&slot->minor_faults, row->minor_faults);
+	pg_atomic_fetch_add_u64(&slot->context_switches, row->context_switches);
+	for (int p = 0; p < CB_PHASE_COUNT; p++)
+		cb_histogram_add(&slot->phase[p], &row->phase[p]);
+	return row->is_other || slot != &ledger->slot[ledger->nslots];
+}
+
+/* ------------------------------------------------------------------------
  * Phases
  * ------------------------------------------------------------------------
  */

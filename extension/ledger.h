@@ -156,6 +156,19 @@ typedef struct cb_rejection
 
 #define CB_MAX_REJECTIONS	64	/* kinds told apart, the overflow row included */
 
+/* What statfile.c keeps besides the rows: everything that a reset clears. */
+typedef struct cb_ledger_image
+{
+	TimestampTz stats_since;
+	uint64		connections;
+	uint64		abandoned_authentications;
+	uint64		connected_max;
+	TimestampTz connected_max_at;
+	cb_fork_account forks;
+	int			nrejections;
+	cb_rejection rejections[CB_MAX_REJECTIONS];
+} cb_ledger_image;
+
 typedef struct cb_totals
 {
 	TimestampTz stats_since;
@@ -172,6 +185,7 @@ typedef struct cb_totals
 } cb_totals;
 
 /* settings, fixed at server start */
+#define CB_MAX_KEYS_LIMIT	4096
 extern int	cb_max_keys;
 extern int	cb_max_recent;
 
@@ -179,6 +193,11 @@ extern int	cb_max_recent;
 extern Size cb_ledger_shmem_size(void);
 extern void cb_ledger_shmem_init(void);
 extern bool cb_ledger_is_attached(void);
+
+/* in the postmaster while no child exists; for statfile.c */
+extern void cb_ledger_read_image(cb_ledger_image *image);
+extern void cb_ledger_restore_image(const cb_ledger_image *image);
+extern bool cb_ledger_restore_row(const cb_ledger_row *row);
 
 /* writers: atomics only, no error, no allocation, no LWLock */
 extern void cb_ledger_connected(const cb_connection *connection);
