@@ -12,10 +12,14 @@ OBJS = \
 	common/histogram.o \
 	extension/census.o \
 	extension/connbench.o \
+	extension/connection.o \
+	extension/departures.o \
+	extension/forks.o \
 	extension/histogram_type.o \
 	extension/ledger.o \
 	extension/procfs.o \
-	extension/recent.o \
+	extension/rejections.o \
+	extension/ring.o \
 	extension/session.o \
 	extension/sql_functions.o \
 	extension/statfile.o \

@@ -16,8 +16,7 @@
  * a sample carries the typed counts and the number that /proc gives, and the
  * difference shows as "not yet classified".
  *
- * The ring has one writer.  Each place has a version, odd while the worker
- * writes it, so that a reader can tell a torn copy.
+ * The ring of samples has one writer; a sample's ticket is its number, from 1.
  */
 #include "postgres.h"
 
@@ -41,16 +40,11 @@
 #include "census.h"
 #include "ledger.h"
 #include "procfs.h"
+#include "ring.h"
+#include "timeline.h"
 
 /* an hour at the default interval */
 #define CENSUS_PLACES	3600
-
-typedef struct CensusPlace
-{
-	pg_atomic_uint64 version;	/* odd: being written */
-	uint64		number;			/* which sample is in, from 0 */
-	cb_sample	sample;
-} CensusPlace;
 
 typedef struct Census
 {
@@ -58,7 +52,6 @@ typedef struct Census
 	pg_atomic_uint64 last_sample_at;
 	pg_atomic_uint64 samples;
 	pg_atomic_uint64 worker_cpu_us;
-	CensusPlace place[CENSUS_PLACES];
 } Census;
 
 /* One process that has a backend status entry. */
@@ -72,6 +65,7 @@ typedef struct StatusEntry
 int			cb_sample_interval = 1000;
 
 static Census *census = NULL;
+static cb_ring *samples = NULL;
 
 PGDLLEXPORT void cb_census_main(Datum arg);
 
@@ -80,10 +74,16 @@ PGDLLEXPORT void cb_census_main(Datum arg);
  * ------------------------------------------------------------------------
  */
 
+static Size
+samples_size(void)
+{
+	return cb_ring_size(CENSUS_PLACES, sizeof(cb_sample));
+}
+
 Size
 cb_census_shmem_size(void)
 {
-	return sizeof(Census);
+	return add_size(MAXALIGN(sizeof(Census)), samples_size());
 }
 
 void
@@ -100,8 +100,12 @@ cb_census_shmem_init(void)
 		pg_atomic_init_u64(&census->last_sample_at, 0);
 		pg_atomic_init_u64(&census->samples, 0);
 		pg_atomic_init_u64(&census->worker_cpu_us, 0);
-		for (int i = 0; i < CENSUS_PLACES; i++)
-			pg_atomic_init_u64(&census->place[i].version, 0);
+	}
+	samples = ShmemInitStruct("connbench samples", samples_size(), &found);
+	if (!found)
+	{
+		memset(samples, 0, samples_size());
+		cb_ring_init(samples, CENSUS_PLACES, sizeof(cb_sample));
 	}
 	LWLockRelease(AddinShmemInitLock);
 }
@@ -182,6 +186,15 @@ client_state(BackendState state, uint32 wait_event_info)
 		CB_STATE_WAITING_ON_LOCK : CB_STATE_ACTIVE;
 }
 
+/* In a lock group that somebody else leads. */
+static bool
+is_parallel_worker(const PGPROC *proc)
+{
+	const PGPROC *leader = proc->lockGroupLeader;
+
+	return leader != NULL && leader != proc;
+}
+
 static void
 count_process(cb_sample *sample, const PGPROC *proc, bool in_client_range,
 			  const StatusEntry *entry)
@@ -200,6 +213,8 @@ count_process(cb_sample *sample, const PGPROC *proc, bool in_client_range,
 		if (in_client_range)
 			sample->client[CB_STATE_AUTHENTICATING]++;
 	}
+	else if (type == B_BG_WORKER && is_parallel_worker(proc))
+		sample->parallel_workers++;
 	else if (type > B_INVALID && (int) type < CB_BACKEND_TYPES)
 		sample->other[type]++;
 }
@@ -236,7 +251,7 @@ cb_census_count(cb_sample *sample)
 int
 cb_sample_untyped(const cb_sample *sample)
 {
-	int			typed = 1;		/* the postmaster */
+	int			typed = 1 + sample->parallel_workers;	/* 1: the postmaster */
 
 	if (sample->processes < 0)
 		return -1;
@@ -245,6 +260,17 @@ cb_sample_untyped(const cb_sample *sample)
 	for (int i = 0; i < CB_BACKEND_TYPES; i++)
 		typed += sample->other[i];
 	return Max(sample->processes - typed, 0);
+}
+
+void
+cb_sample_children(const cb_sample *sample, uint64 *alive)
+{
+	memset(alive, 0, sizeof(uint64) * CB_CHILD_KINDS);
+	for (int i = 0; i < CB_STATE_COUNT; i++)
+		alive[CB_CHILD_CLIENT] += sample->client[i];
+	for (int i = B_INVALID + 1; i < CB_BACKEND_TYPES; i++)
+		alive[cb_child_kind_of(i, false)] += sample->other[i];
+	alive[CB_CHILD_PARALLEL_WORKER] += sample->parallel_workers;
 }
 
 const char *
@@ -270,23 +296,6 @@ cb_client_state_name(cb_client_state state)
  */
 
 static void
-store_sample(const cb_sample *sample)
-{
-	uint64		n = pg_atomic_read_u64(&census->samples);
-	CensusPlace *place = &census->place[n % CENSUS_PLACES];
-
-	pg_atomic_fetch_add_u64(&place->version, 1);
-	pg_write_barrier();
-	place->number = n;
-	place->sample = *sample;
-	pg_write_barrier();
-	pg_atomic_fetch_add_u64(&place->version, 1);
-
-	pg_atomic_write_u64(&census->samples, n + 1);
-	pg_atomic_write_u64(&census->last_sample_at, (uint64) sample->sampled_at);
-}
-
-static void
 take_sample(void)
 {
 	cb_sample	sample;
@@ -294,8 +303,10 @@ take_sample(void)
 
 	pgstat_clear_backend_activity_snapshot();
 	cb_census_count(&sample);
-	sample.connected_max = cb_ledger_take_connected_peak(&sample.connected);
-	store_sample(&sample);
+	cb_ledger_take_counters(&sample.counters);
+	(void) cb_ring_add(samples, &sample);
+	pg_atomic_fetch_add_u64(&census->samples, 1);
+	pg_atomic_write_u64(&census->last_sample_at, (uint64) sample.sampled_at);
 
 	if (getrusage(RUSAGE_SELF, &usage) == 0)
 		pg_atomic_write_u64(&census->worker_cpu_us,
@@ -376,21 +387,7 @@ cb_census_main(Datum arg)
 bool
 cb_census_read_sample(uint64 number, cb_sample *sample)
 {
-	CensusPlace *place = &census->place[number % CENSUS_PLACES];
-
-	for (int attempt = 0; attempt < 100; attempt++)
-	{
-		uint64		before = pg_atomic_read_u64(&place->version);
-		uint64		found;
-
-		pg_read_barrier();
-		found = place->number;
-		*sample = place->sample;
-		pg_read_barrier();
-		if ((before & 1) == 0 && pg_atomic_read_u64(&place->version) == before)
-			return found == number;
-	}
-	return false;
+	return cb_ring_read_ticket(samples, number, sample);
 }
 
 void
@@ -400,6 +397,6 @@ cb_census_read_state(cb_census_state *state)
 	state->last_sample_at = (TimestampTz) pg_atomic_read_u64(&census->last_sample_at);
 	state->samples = pg_atomic_read_u64(&census->samples);
 	state->oldest_sample = state->samples > CENSUS_PLACES ?
-		state->samples - CENSUS_PLACES : 0;
+		state->samples - CENSUS_PLACES + 1 : 1;
 	state->worker_cpu_us = pg_atomic_read_u64(&census->worker_cpu_us);
 }

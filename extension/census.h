@@ -10,6 +10,7 @@
 #include "datatype/timestamp.h"
 
 #include "compat.h"
+#include "ledger.h"
 
 /* States of a client backend; other processes are counted by type alone. */
 typedef enum cb_client_state
@@ -30,10 +31,10 @@ typedef struct cb_sample
 	TimestampTz sampled_at;
 	int			client[CB_STATE_COUNT];
 	int			other[CB_BACKEND_TYPES];	/* indexed by BackendType */
+	int			parallel_workers;	/* not among the background workers */
 	int			processes;		/* of the server, itself included; -1: unknown */
-	uint64		connected;		/* client backends by the ledger's gauge, ... */
-	uint64		connected_max;	/* ... and the most since the sample before */
 	int64		postmaster_cpu_us;	/* -1: unknown */
+	cb_counters counters;
 } cb_sample;
 
 typedef struct cb_census_state
@@ -41,7 +42,7 @@ typedef struct cb_census_state
 	int			worker_pid;		/* 0: not running */
 	TimestampTz last_sample_at; /* 0: none yet */
 	uint64		samples;		/* taken since the server started */
-	uint64		oldest_sample;	/* number of the oldest still kept */
+	uint64		oldest_sample;	/* number of the oldest still kept, from 1 */
 	uint64		worker_cpu_us;
 } cb_census_state;
 
@@ -52,16 +53,19 @@ extern Size cb_census_shmem_size(void);
 extern void cb_census_shmem_init(void);
 extern void cb_census_register_worker(void);
 
-/* Count now; the ledger's gauges are left to the caller. */
+/* Count now; the ledger's counters are left to the caller. */
 extern void cb_census_count(cb_sample *sample);
+
+/* Processes alive by kind: alive has CB_CHILD_KINDS places. */
+extern void cb_sample_children(const cb_sample *sample, uint64 *alive);
 
 /* Processes that /proc shows and that have no type yet; -1: unknown. */
 extern int	cb_sample_untyped(const cb_sample *sample);
 extern const char *cb_client_state_name(cb_client_state state);
 
 /*
- * The samples oldest_sample .. samples - 1 are in the ring; reading one gives
- * false if it has been overwritten meanwhile.
+ * The samples oldest_sample .. samples are in the ring, numbered from 1;
+ * reading one gives false if it has been overwritten meanwhile.
  */
 extern bool cb_census_read_sample(uint64 number, cb_sample *sample);
 extern void cb_census_read_state(cb_census_state *state);

@@ -35,6 +35,13 @@ cb_server_major(void)
 #define CB_MODULE_MAGIC(n, v)	PG_MODULE_MAGIC
 #endif
 
+/* Children that are started by exec() keep nothing of the postmaster's memory. */
+#ifdef EXEC_BACKEND
+#define CB_HAVE_FORK_MARKS	false
+#else
+#define CB_HAVE_FORK_MARKS	true
+#endif
+
 /* Upper bound of BackendType on all versions; the enum has grown each time. */
 #define CB_BACKEND_TYPES	20
 #if PG_VERSION_NUM >= 160000
@@ -108,6 +115,13 @@ cb_wait_event(const char *name)
 	return PG_WAIT_EXTENSION;
 #endif
 }
+
+/* 18: asynchronous I/O has processes of its own */
+#if PG_VERSION_NUM >= 180000
+#define CB_IS_IO_WORKER(type)	((type) == B_IO_WORKER)
+#else
+#define CB_IS_IO_WORKER(type)	false
+#endif
 
 /*
  * 18: PostgreSQL keeps its own times of a connection, in wall clock

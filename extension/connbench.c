@@ -6,8 +6,12 @@
  *
  *	timeline.c		takes the marks of a connection (fork ... ready)
  *	session.c		takes those after that (first query ... exit)
- *	ledger.c		totals per key, rejections, gauges in shared memory
- *	recent.c		ring of the last connections in shared memory
+ *	departures.c	what becomes of connections that end before they are ready
+ *	connection.c	phases from marks
+ *	ledger.c		totals per key and gauges in shared memory
+ *	rejections.c	... rejections and early leavers
+ *	forks.c			... the postmaster's forks and what became of them
+ *	ring.c			ring of the newest records in shared memory
  *	statfile.c		keeps the ledger across a clean restart
  *	census.c		worker that counts processes by kind and state
  *	procfs.c		what /proc tells
@@ -99,6 +103,16 @@ define_settings(void)
 							&cb_sample_interval, 1000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							check_sample_interval, NULL, NULL);
+	DefineCustomBoolVariable("connbench.track_application_name",
+							 "Tells connections apart by their application_name, too.",
+							 "Off by default, since clients choose it: connbench.max_keys bounds how many are told apart.",
+							 &cb_track_application_name, false,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("connbench.track_client_address",
+							 "Tells connections apart by the client's address, too.",
+							 NULL,
+							 &cb_track_client_address, false,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("connbench.save",
 							 "Keeps the ledger across a clean restart of the server.",
 							 NULL,

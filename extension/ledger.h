@@ -77,9 +77,40 @@ typedef enum cb_reject_reason
 	CB_REASON_RESERVED_SLOTS,
 	CB_REASON_ROLE_LIMIT,
 	CB_REASON_DATABASE_LIMIT,
-	CB_REASON_WALSENDER_LIMIT
+	CB_REASON_WALSENDER_LIMIT,
+	CB_REASON_TIMEOUT			/* authentication_timeout */
 } cb_reject_reason;
 
+/*
+ * Where a client was that left early: before it was authenticated, and without
+ * a FATAL error.
+ */
+typedef enum cb_leave_stage
+{
+	CB_LEFT_SILENTLY,			/* sent nothing: a port scan, a TCP health check */
+	CB_LEFT_STARTUP_PACKET,		/* broken off, or not of this protocol */
+	CB_LEFT_NEGOTIATION,		/* asked for TLS or GSS and got no further */
+	CB_LEFT_CANCEL,				/* no client at all: a cancel request */
+	CB_LEFT_AUTHENTICATION,		/* gave up, mostly at the password prompt */
+	CB_LEFT_UNLOGGED,			/* turned away by an error that was not logged */
+	CB_LEFT_COUNT
+} cb_leave_stage;
+
+/* What the postmaster forks children for. */
+typedef enum cb_child_kind
+{
+	CB_CHILD_CLIENT,			/* whatever became of it; walsenders, too */
+	CB_CHILD_PARALLEL_WORKER,
+	CB_CHILD_AUTOVACUUM,
+	CB_CHILD_BACKGROUND_WORKER,
+	CB_CHILD_IO_WORKER,
+	CB_CHILD_AUXILIARY,
+	CB_CHILD_KINDS
+} cb_child_kind;
+
+#define CB_ADDRESS_LEN	48		/* INET6_ADDRSTRLEN, rounded up */
+
+/* Compared as bytes: no padding, unused bytes zero. */
 typedef struct cb_key
 {
 	Oid			database;		/* InvalidOid for a physical walsender */
@@ -87,7 +118,10 @@ typedef struct cb_key
 	uint8		transport;		/* cb_transport */
 	uint8		kind;			/* cb_backend_kind */
 	uint8		auth_method;	/* UserAuth of this server version */
-	uint8		unused;			/* keys are compared as bytes */
+	uint8		unused;
+	/* empty unless connbench.track_application_name, track_client_address */
+	char		application_name[NAMEDATALEN];
+	char		client_address[CB_ADDRESS_LEN];
 } cb_key;
 
 /* All that is known of one connection; filled in by timeline.c. */
@@ -96,6 +130,8 @@ typedef struct cb_connection
 	cb_key		key;
 	NameData	database_name;
 	NameData	role_name;
+	char		application_name[NAMEDATALEN];
+	char		client_address[CB_ADDRESS_LEN]; /* empty on a Unix socket */
 	int			pid;
 	TimestampTz started_at;		/* wall clock of fork_start (or child_start) */
 	uint64		fork_start_ns;	/* marks, CLOCK_MONOTONIC; CB_NOT_MEASURED */
@@ -125,8 +161,17 @@ typedef struct cb_connection
 typedef struct cb_fork_account
 {
 	uint64		forks;			/* begun, whatever became of them */
+	uint64		failed;			/* that made no child */
 	cb_histogram blocked;		/* how long each kept the postmaster busy */
 } cb_fork_account;
+
+/* What became of the forks since the reset. */
+typedef struct cb_children
+{
+	uint64		clients;		/* that told of themselves */
+	uint64		ended[CB_CHILD_KINDS];	/* of the other kinds */
+	uint64		alive_at_reset[CB_CHILD_KINDS];
+} cb_children;
 
 /* One key of the ledger, as read by the SQL functions. */
 typedef struct cb_ledger_row
@@ -156,15 +201,38 @@ typedef struct cb_rejection
 
 #define CB_MAX_REJECTIONS	64	/* kinds told apart, the overflow row included */
 
+/* One of the newest rejections; what was not known yet is empty. */
+typedef struct cb_rejection_detail
+{
+	TimestampTz at;
+	int			pid;
+	int			sqlstate;
+	cb_reject_phase phase;
+	cb_reject_reason reason;
+	char		database_name[NAMEDATALEN]; /* as asked for */
+	char		role_name[NAMEDATALEN];
+	char		application_name[NAMEDATALEN];
+	char		client_address[CB_ADDRESS_LEN];
+} cb_rejection_detail;
+
+#define CB_MAX_REJECTION_DETAILS	128
+
+typedef struct cb_leavers
+{
+	uint64		count[CB_LEFT_COUNT];
+	TimestampTz last_at[CB_LEFT_COUNT];
+} cb_leavers;
+
 /* What statfile.c keeps besides the rows: everything that a reset clears. */
 typedef struct cb_ledger_image
 {
 	TimestampTz stats_since;
 	uint64		connections;
-	uint64		abandoned_authentications;
 	uint64		connected_max;
 	TimestampTz connected_max_at;
 	cb_fork_account forks;
+	cb_children children;
+	cb_leavers	leavers;
 	int			nrejections;
 	cb_rejection rejections[CB_MAX_REJECTIONS];
 } cb_ledger_image;
@@ -173,7 +241,6 @@ typedef struct cb_totals
 {
 	TimestampTz stats_since;
 	uint64		connections;
-	uint64		abandoned_authentications;
 	uint64		connected[CB_KIND_COUNT];
 	uint64		connected_max;	/* client backends */
 	TimestampTz connected_max_at;
@@ -183,6 +250,17 @@ typedef struct cb_totals
 	uint64		recent_max;
 	uint64		shared_memory_bytes;
 } cb_totals;
+
+/* Counters that no reset clears, for differences over time. */
+typedef struct cb_counters
+{
+	uint64		connected;		/* client backends now */
+	uint64		connected_max;	/* the most since the last such call */
+	uint64		begun;			/* connections that became ready, since start */
+	uint64		ended;
+	uint64		forks;
+	uint64		blocked_ns;
+} cb_counters;
 
 /* settings, fixed at server start */
 #define CB_MAX_KEYS_LIMIT	4096
@@ -203,21 +281,24 @@ extern bool cb_ledger_restore_row(const cb_ledger_row *row);
 extern void cb_ledger_connected(const cb_connection *connection);
 extern void cb_ledger_add_phase(const cb_connection *connection, cb_phase phase);
 extern void cb_ledger_disconnected(const cb_connection *connection);
-extern void cb_ledger_rejected(int sqlstate, cb_reject_phase phase,
-							   cb_reject_reason reason, TimestampTz at);
-extern void cb_ledger_authentication_abandoned(void);
-extern void cb_ledger_publish_forks(const cb_fork_account *account);
+extern void cb_ledger_rejected(const cb_rejection_detail *rejection);
+extern void cb_ledger_left_early(cb_leave_stage stage, TimestampTz at);
+extern void cb_ledger_client_forked(const cb_fork_account *account);
+extern void cb_ledger_child_ended(cb_child_kind kind, const cb_fork_account *account);
 
-/* client backends connected now, and the most since the last such call */
-extern uint64 cb_ledger_take_connected_peak(uint64 *connected);
+/* the census worker: starts a new count of connected_max */
+extern void cb_ledger_take_counters(cb_counters *counters);
 
 /* readers and reset, in an ordinary backend */
-extern TimestampTz cb_ledger_reset(void);
+extern TimestampTz cb_ledger_reset(const uint64 *children_alive);
 extern void cb_ledger_read_totals(cb_totals *totals);
 extern int	cb_ledger_slots(void);
 extern void cb_ledger_read_slot(int slot, cb_ledger_row *row);
+extern bool cb_ledger_read_recent(int place, cb_connection *connection);
 extern int	cb_ledger_read_rejections(cb_rejection *rejections);
-extern void cb_ledger_read_forks(cb_fork_account *account);
+extern bool cb_ledger_read_rejection_detail(int place, cb_rejection_detail *detail);
+extern void cb_ledger_read_leavers(cb_leavers *leavers);
+extern void cb_ledger_read_forks(cb_fork_account *account, cb_children *children);
 
 /* duration of a phase in nanoseconds, or CB_NOT_MEASURED */
 extern uint64 cb_connection_phase(const cb_connection *connection, cb_phase phase);

@@ -1,73 +1,76 @@
 /*
- * recent.c
- *		Ring of the last connbench.max_recent connections, in shared memory.
+ * ring.c
+ *		A ring of the newest records in shared memory: the last connections,
+ *		the last rejections, the samples of the census.
  *
- * Runs in client backends (written at init_end and after, through ledger.c and
- * inside its gate) and in backends that read the view.  Atomics only: at
- * exit there is no PGPROC.
+ * Runs in client backends, also those without a PGPROC (they write, through
+ * the ledger and inside its gate), in the census worker, and in backends that
+ * read the views.
+ * Atomics only, no error.
  *
  * Each place has a version: odd while someone writes to it.  A writer that
  * finds it odd, or loses the race to make it odd, goes away without writing
- * (counted as skipped), so no place ever mixes two connections.  A reader
- * takes a copy and keeps it if the version was even and the same before and
- * after.
+ * (counted as skipped), so no place ever mixes two records.  A reader takes a
+ * copy and keeps it if the version was even and the same before and after.
  */
 #include "postgres.h"
 
 #include "port/atomics.h"
 #include "storage/shmem.h"
 
-#include "recent.h"
+#include "ring.h"
 
-typedef struct RecentPlace
+typedef struct Place
 {
 	pg_atomic_uint64 version;	/* odd: being written */
-	uint64		ticket;			/* which connection is in; 0 = none */
-	cb_connection connection;
-} RecentPlace;
+	uint64		ticket;			/* which record is in; 0 = none */
+	char		record[FLEXIBLE_ARRAY_MEMBER];
+} Place;
 
-typedef struct RecentRing
+struct cb_ring
 {
 	pg_atomic_uint64 tickets;	/* handed out so far */
 	pg_atomic_uint64 skipped;
 	int			nplaces;
-	RecentPlace place[FLEXIBLE_ARRAY_MEMBER];
-} RecentRing;
+	Size		record_size;
+	Size		place_size;
+	char		places[FLEXIBLE_ARRAY_MEMBER];
+};
 
-static RecentRing *ring = NULL;
-
-/* this backend's own entry, 0 = it has none */
-static uint64 my_ticket = 0;
-
-Size
-cb_recent_shmem_size(void)
+static Size
+place_size(Size record_size)
 {
-	return add_size(offsetof(RecentRing, place),
-					mul_size(cb_max_recent, sizeof(RecentPlace)));
+	return MAXALIGN(offsetof(Place, record) + record_size);
 }
 
-/* In the postmaster; the caller holds AddinShmemInitLock. */
-void
-cb_recent_shmem_init(void)
+static Place *
+place_at(cb_ring *ring, uint64 i)
 {
-	bool		found;
+	return (Place *) (ring->places + i * ring->place_size);
+}
 
-	ring = ShmemInitStruct("connbench recent connections",
-						   cb_recent_shmem_size(), &found);
-	if (found)
-		return;
+Size
+cb_ring_size(int places, Size record_size)
+{
+	return add_size(offsetof(cb_ring, places),
+					mul_size(places, place_size(record_size)));
+}
 
-	memset(ring, 0, cb_recent_shmem_size());
-	ring->nplaces = cb_max_recent;
+void
+cb_ring_init(cb_ring *ring, int places, Size record_size)
+{
 	pg_atomic_init_u64(&ring->tickets, 0);
 	pg_atomic_init_u64(&ring->skipped, 0);
-	for (int i = 0; i < ring->nplaces; i++)
-		pg_atomic_init_u64(&ring->place[i].version, 0);
+	ring->nplaces = places;
+	ring->record_size = record_size;
+	ring->place_size = place_size(record_size);
+	for (int i = 0; i < places; i++)
+		pg_atomic_init_u64(&place_at(ring, i)->version, 0);
 }
 
 /* Makes the version odd; false if another writer is in there. */
 static bool
-begin_write(RecentPlace *place)
+begin_write(Place *place)
 {
 	uint64		version = pg_atomic_read_u64(&place->version);
 
@@ -76,67 +79,66 @@ begin_write(RecentPlace *place)
 }
 
 static void
-end_write(RecentPlace *place)
+end_write(Place *place)
 {
 	pg_write_barrier();
 	pg_atomic_fetch_add_u64(&place->version, 1);
 }
 
-void
-cb_recent_add(const cb_connection *connection)
+uint64
+cb_ring_add(cb_ring *ring, const void *record)
 {
 	uint64		ticket = pg_atomic_fetch_add_u64(&ring->tickets, 1) + 1;
-	RecentPlace *place = &ring->place[ticket % ring->nplaces];
+	Place	   *place = place_at(ring, ticket % ring->nplaces);
 
-	my_ticket = 0;
 	if (!begin_write(place))
 	{
 		pg_atomic_fetch_add_u64(&ring->skipped, 1);
-		return;
+		return 0;
 	}
 	place->ticket = ticket;
-	place->connection = *connection;
+	memcpy(place->record, record, ring->record_size);
 	end_write(place);
-	my_ticket = ticket;
+	return ticket;
 }
 
-/* Brings this backend's entry up to date, if the ring has not overrun it. */
+/* Does nothing if the ring has overrun the record since. */
 void
-cb_recent_update(const cb_connection *connection)
+cb_ring_update(cb_ring *ring, uint64 ticket, const void *record)
 {
-	RecentPlace *place;
+	Place	   *place = place_at(ring, ticket % ring->nplaces);
 
-	if (my_ticket == 0)
+	if (ticket == 0 || !begin_write(place))
 		return;
-	place = &ring->place[my_ticket % ring->nplaces];
-	if (!begin_write(place))
-		return;
-	if (place->ticket == my_ticket)
-		place->connection = *connection;
+	if (place->ticket == ticket)
+		memcpy(place->record, record, ring->record_size);
 	end_write(place);
 }
 
-/* Inside the closed gate: no writer is about. */
 void
-cb_recent_clear(void)
+cb_ring_clear(cb_ring *ring)
 {
 	for (int i = 0; i < ring->nplaces; i++)
-		ring->place[i].ticket = 0;
+		place_at(ring, i)->ticket = 0;
 	pg_atomic_write_u64(&ring->skipped, 0);
 }
 
+int
+cb_ring_places(const cb_ring *ring)
+{
+	return ring->nplaces;
+}
+
 uint64
-cb_recent_skipped(void)
+cb_ring_skipped(cb_ring *ring)
 {
 	return pg_atomic_read_u64(&ring->skipped);
 }
 
-/* False if the place is empty, or was being written at each of a few tries. */
-bool
-cb_recent_read(int i, cb_connection *connection)
+/* The ticket of what was copied, 0 if there is nothing to be had. */
+static uint64
+read_place(cb_ring *ring, Place *place, void *record)
 {
-	RecentPlace *place = &ring->place[i];
-
 	for (int attempt = 0; attempt < 100; attempt++)
 	{
 		uint64		before = pg_atomic_read_u64(&place->version);
@@ -144,10 +146,23 @@ cb_recent_read(int i, cb_connection *connection)
 
 		pg_read_barrier();
 		ticket = place->ticket;
-		*connection = place->connection;
+		memcpy(record, place->record, ring->record_size);
 		pg_read_barrier();
 		if ((before & 1) == 0 && pg_atomic_read_u64(&place->version) == before)
-			return ticket != 0;
+			return ticket;
 	}
-	return false;
+	return 0;
+}
+
+bool
+cb_ring_read(cb_ring *ring, int i, void *record)
+{
+	return read_place(ring, place_at(ring, i), record) != 0;
+}
+
+bool
+cb_ring_read_ticket(cb_ring *ring, uint64 ticket, void *record)
+{
+	return ticket != 0 &&
+		read_place(ring, place_at(ring, ticket % ring->nplaces), record) == ticket;
 }

@@ -30,13 +30,15 @@
 #include "histogram_type.h"
 #include "ledger.h"
 #include "procfs.h"
-#include "recent.h"
+#include "timeline.h"
 
 #define INSUFFICIENT_PRIVILEGE	"<insufficient privilege>"
 
 PG_FUNCTION_INFO_V1(connbench_connection_ledger);
 PG_FUNCTION_INFO_V1(connbench_rejections);
 PG_FUNCTION_INFO_V1(connbench_recent);
+PG_FUNCTION_INFO_V1(connbench_recent_rejections);
+PG_FUNCTION_INFO_V1(connbench_leavers);
 PG_FUNCTION_INFO_V1(connbench_process_counts);
 PG_FUNCTION_INFO_V1(connbench_process_samples);
 PG_FUNCTION_INFO_V1(connbench_server_samples);
@@ -66,8 +68,8 @@ typedef struct Row
 	ReturnSetInfo *rsinfo;
 	int			natts;
 	int			n;
-	Datum		values[32];
-	bool		nulls[32];
+	Datum		values[40];
+	bool		nulls[40];
 } Row;
 
 /* The columns must be those that connbench--1.0.sql declares. */
@@ -116,6 +118,13 @@ add_text(Row *row, const char *value)
 		add_datum(row, CStringGetTextDatum(value), false);
 }
 
+/* for texts that are empty when there is none */
+static void
+add_name(Row *row, const char *value)
+{
+	add_text(row, value[0] != '\0' ? value : NULL);
+}
+
 static void
 add_timestamp(Row *row, TimestampTz value)
 {
@@ -127,6 +136,13 @@ static void
 add_known(Row *row, uint64 value)
 {
 	add_datum(row, Int64GetDatum((int64) value), (int64) value < 0);
+}
+
+/* the postmaster's forks are not seen in every build */
+static void
+add_forks(Row *row, uint64 value)
+{
+	add_datum(row, Int64GetDatum((int64) value), !CB_HAVE_FORK_MARKS);
 }
 
 static void
@@ -162,12 +178,19 @@ transport_name(uint8 transport)
 	return NULL;
 }
 
-/* database_oid, database, role_oid, role, transport, auth_method, backend_kind */
+/*
+ * database_oid, database, role_oid, role, transport, auth_method,
+ * backend_kind, application_name, client_address
+ */
+#define KEY_COLUMNS		9
+
 static void
 add_key(Row *row, const cb_key *key, const NameData *database,
-		const NameData *role)
+		const NameData *role, const char *application, const char *address)
 {
-	if (may_see(key->role))
+	bool		visible = may_see(key->role);
+
+	if (visible)
 	{
 		add_datum(row, ObjectIdGetDatum(key->database), !OidIsValid(key->database));
 		add_text(row, NameStr(*database)[0] ? NameStr(*database) : NULL);
@@ -184,6 +207,8 @@ add_key(Row *row, const cb_key *key, const NameData *database,
 	add_text(row, transport_name(key->transport));
 	add_text(row, hba_authname((UserAuth) key->auth_method));
 	add_text(row, key->kind == CB_KIND_WALSENDER ? "walsender" : "client");
+	add_name(row, visible ? application : "");
+	add_name(row, visible ? address : "");
 }
 
 /* ------------------------------------------------------------------------
@@ -198,7 +223,7 @@ add_other_key(Row *row)
 	add_text(row, "other");
 	add_null(row);
 	add_text(row, "other");
-	for (int i = 0; i < 3; i++)
+	for (int i = 4; i < KEY_COLUMNS; i++)
 		add_null(row);
 }
 
@@ -218,7 +243,7 @@ connbench_connection_ledger(PG_FUNCTION_ARGS)
 	Row			row;
 	cb_ledger_row *l = palloc(sizeof(cb_ledger_row));
 
-	begin_rows(fcinfo, &row, 7 + 1 + CB_END_COUNT + 4 + CB_PHASE_COUNT);
+	begin_rows(fcinfo, &row, KEY_COLUMNS + 1 + CB_END_COUNT + 4 + CB_PHASE_COUNT);
 	for (int slot = 0; slot < cb_ledger_slots(); slot++)
 	{
 		cb_ledger_read_slot(slot, l);
@@ -227,7 +252,8 @@ connbench_connection_ledger(PG_FUNCTION_ARGS)
 		if (l->is_other)
 			add_other_key(&row);
 		else
-			add_key(&row, &l->key, &l->database_name, &l->role_name);
+			add_key(&row, &l->key, &l->database_name, &l->role_name,
+					l->key.application_name, l->key.client_address);
 		add_int64(&row, l->connections);
 		for (int i = 0; i < CB_END_COUNT; i++)
 			add_int64(&row, l->sessions_ended[i]);
@@ -260,18 +286,19 @@ connbench_recent(PG_FUNCTION_ARGS)
 {
 	Row			row;
 
-	begin_rows(fcinfo, &row, 2 + 7 + 5 + CB_PHASE_COUNT + 4 + 1);
+	begin_rows(fcinfo, &row, 2 + KEY_COLUMNS + 5 + CB_PHASE_COUNT + 4 + 1);
 	for (int i = 0; i < cb_max_recent; i++)
 	{
 		cb_connection c;
 		bool		ended;
 
-		if (!cb_recent_read(i, &c))
+		if (!cb_ledger_read_recent(i, &c))
 			continue;
 		ended = c.exit_ns != CB_NOT_MEASURED;
 		add_datum(&row, Int32GetDatum(c.pid), !may_see(c.key.role));
 		add_timestamp(&row, c.started_at);
-		add_key(&row, &c.key, &c.database_name, &c.role_name);
+		add_key(&row, &c.key, &c.database_name, &c.role_name,
+				c.application_name, c.client_address);
 		add_known(&row, c.fork_start_ns);
 		add_known(&row, c.child_start_ns);
 		add_known(&row, c.auth_end_ns);
@@ -328,6 +355,8 @@ reject_reason_name(cb_reject_reason reason)
 			return "database";
 		case CB_REASON_WALSENDER_LIMIT:
 			return "walsender";
+		case CB_REASON_TIMEOUT:
+			return "timeout";
 	}
 	return NULL;
 }
@@ -351,6 +380,67 @@ connbench_rejections(PG_FUNCTION_ARGS)
 		add_text(&row, overflow ? NULL : reject_reason_name(r->reason));
 		add_int64(&row, r->count);
 		add_timestamp(&row, r->last_at);
+		put_row(&row);
+	}
+	return (Datum) 0;
+}
+
+/* The newest ones; only pg_read_all_stats sees who it was. */
+Datum
+connbench_recent_rejections(PG_FUNCTION_ARGS)
+{
+	Row			row;
+	bool		visible = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+
+	begin_rows(fcinfo, &row, 9);
+	for (int i = 0; i < CB_MAX_REJECTION_DETAILS; i++)
+	{
+		cb_rejection_detail d;
+
+		if (!cb_ledger_read_rejection_detail(i, &d))
+			continue;
+		add_timestamp(&row, d.at);
+		add_datum(&row, Int32GetDatum(d.pid), !visible);
+		add_text(&row, unpack_sql_state(d.sqlstate));
+		add_text(&row, reject_phase_name(d.phase));
+		add_text(&row, reject_reason_name(d.reason));
+		add_name(&row, visible ? d.database_name : "");
+		add_name(&row, visible ? d.role_name : "");
+		add_name(&row, visible ? d.application_name : "");
+		add_name(&row, visible ? d.client_address : "");
+		put_row(&row);
+	}
+	return (Datum) 0;
+}
+
+static const char *
+leave_stage_name(int stage)
+{
+	static const char *const names[CB_LEFT_COUNT] = {
+		[CB_LEFT_SILENTLY] = "sent nothing",
+		[CB_LEFT_STARTUP_PACKET] = "startup packet",
+		[CB_LEFT_NEGOTIATION] = "negotiation",
+		[CB_LEFT_CANCEL] = "cancel request",
+		[CB_LEFT_AUTHENTICATION] = "authentication",
+		[CB_LEFT_UNLOGGED] = "unlogged rejection",
+	};
+
+	return names[stage];
+}
+
+Datum
+connbench_leavers(PG_FUNCTION_ARGS)
+{
+	Row			row;
+	cb_leavers	leavers;
+
+	begin_rows(fcinfo, &row, 3);
+	cb_ledger_read_leavers(&leavers);
+	for (int i = 0; i < CB_LEFT_COUNT; i++)
+	{
+		add_text(&row, leave_stage_name(i));
+		add_int64(&row, leavers.count[i]);
+		add_timestamp(&row, leavers.last_at[i]);
 		put_row(&row);
 	}
 	return (Datum) 0;
@@ -385,6 +475,8 @@ put_sample(Row *row, bool with_time, const cb_sample *sample)
 	for (int i = B_INVALID + 1; i < CB_BACKEND_TYPES; i++)
 		put_count(row, with_time, sample, GetBackendTypeDesc(i), NULL,
 				  sample->other[i]);
+	put_count(row, with_time, sample, "parallel worker", NULL,
+			  sample->parallel_workers);
 	put_count(row, with_time, sample, "postmaster", NULL, 1);
 	put_count(row, with_time, sample, "not yet classified", NULL,
 			  Max(cb_sample_untyped(sample), 0));
@@ -410,7 +502,7 @@ connbench_process_samples(PG_FUNCTION_ARGS)
 
 	begin_rows(fcinfo, &row, 4);
 	cb_census_read_state(&state);
-	for (uint64 n = state.oldest_sample; n < state.samples; n++)
+	for (uint64 n = state.oldest_sample; n <= state.samples; n++)
 	{
 		cb_sample	sample;
 
@@ -426,9 +518,9 @@ connbench_server_samples(PG_FUNCTION_ARGS)
 	Row			row;
 	cb_census_state state;
 
-	begin_rows(fcinfo, &row, 5);
+	begin_rows(fcinfo, &row, 9);
 	cb_census_read_state(&state);
-	for (uint64 n = state.oldest_sample; n < state.samples; n++)
+	for (uint64 n = state.oldest_sample; n <= state.samples; n++)
 	{
 		cb_sample	sample;
 
@@ -436,9 +528,13 @@ connbench_server_samples(PG_FUNCTION_ARGS)
 			continue;
 		add_timestamp(&row, sample.sampled_at);
 		add_known(&row, sample.processes);
-		add_int64(&row, sample.connected);
-		add_int64(&row, sample.connected_max);
+		add_int64(&row, sample.counters.connected);
+		add_int64(&row, sample.counters.connected_max);
 		add_known(&row, sample.postmaster_cpu_us);
+		add_int64(&row, sample.counters.begun);
+		add_int64(&row, sample.counters.ended);
+		add_forks(&row, sample.counters.forks);
+		add_forks(&row, sample.counters.blocked_ns);
 		put_row(&row);
 	}
 	return (Datum) 0;
@@ -492,19 +588,49 @@ connbench_backend_memory(PG_FUNCTION_ARGS)
  * ------------------------------------------------------------------------
  */
 
+/* How many were born since the reset; what happened meanwhile is not known. */
+static uint64
+births(const cb_children *children, const uint64 *alive, cb_child_kind kind)
+{
+	int64		n = (int64) (children->ended[kind] + alive[kind] -
+							 children->alive_at_reset[kind]);
+
+	return kind == CB_CHILD_CLIENT ? children->clients : (uint64) Max(n, 0);
+}
+
+/*
+ * Unseen are forks that no child has told of: those that ended by _exit(), and
+ * for a moment those that are still starting.
+ */
 Datum
 connbench_postmaster(PG_FUNCTION_ARGS)
 {
 	Row			row;
 	cb_fork_account account;
+	cb_children children;
 	cb_totals	totals;
+	cb_sample	sample;
+	uint64		alive[CB_CHILD_KINDS];
+	uint64		seen;
 
-	begin_rows(fcinfo, &row, 3);
-	cb_ledger_read_forks(&account);
+	begin_rows(fcinfo, &row, 5 + CB_CHILD_KINDS + 1);
+	cb_census_count(&sample);
+	cb_sample_children(&sample, alive);
+	cb_ledger_read_forks(&account, &children);
 	cb_ledger_read_totals(&totals);
+
 	add_timestamp(&row, totals.stats_since);
-	add_int64(&row, account.forks);
-	add_datum(&row, cb_histogram_to_datum(&account.blocked), false);
+	add_forks(&row, account.forks);
+	seen = account.failed;
+	for (int kind = 0; kind < CB_CHILD_KINDS; kind++)
+	{
+		add_forks(&row, births(&children, alive, kind));
+		seen += births(&children, alive, kind);
+	}
+	add_forks(&row, account.failed);
+	add_forks(&row, account.forks - Min(account.forks, seen));
+	add_datum(&row, cb_histogram_to_datum(&account.blocked), !CB_HAVE_FORK_MARKS);
+	add_known(&row, sample.postmaster_cpu_us);
 	put_row(&row);
 	return (Datum) 0;
 }
@@ -516,12 +642,11 @@ connbench_info(PG_FUNCTION_ARGS)
 	cb_totals	totals;
 	cb_census_state census;
 
-	begin_rows(fcinfo, &row, 17);
+	begin_rows(fcinfo, &row, 16);
 	cb_ledger_read_totals(&totals);
 	cb_census_read_state(&census);
 	add_timestamp(&row, totals.stats_since);
 	add_int64(&row, totals.connections);
-	add_int64(&row, totals.abandoned_authentications);
 	add_int64(&row, totals.connected[CB_KIND_CLIENT]);
 	add_int64(&row, totals.connected[CB_KIND_WALSENDER]);
 	add_int64(&row, totals.connected_max);
@@ -544,6 +669,11 @@ connbench_info(PG_FUNCTION_ARGS)
 Datum
 connbench_reset(PG_FUNCTION_ARGS)
 {
+	cb_sample	sample;
+	uint64		alive[CB_CHILD_KINDS];
+
 	require_preload();
-	PG_RETURN_TIMESTAMPTZ(cb_ledger_reset());
+	cb_census_count(&sample);
+	cb_sample_children(&sample, alive);
+	PG_RETURN_TIMESTAMPTZ(cb_ledger_reset(alive));
 }

@@ -12,9 +12,9 @@
  * auth_end      ClientAuthentication_hook       client backend
  * init_end      first commit after that: the    client backend
  *               transaction of InitPostgres
- * rejection     emit_log_hook at FATAL          client backend, possibly
- *                                               without a PGPROC
  * all later     session.c                       client backend
+ *
+ * What becomes of connections that end before they are ready: departures.c.
  *
  * The fork handlers run with signals blocked, and in the postmaster: they read
  * a clock into a static and return; no lock, no allocation, no elog, no shared
@@ -24,6 +24,7 @@
  */
 #include "postgres.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@
 #include "miscadmin.h"
 #include "replication/walsender.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/timestamp.h"
 
 #include "../common/clock.h"
@@ -41,13 +43,8 @@
 #include "ledger.h"
 #include "timeline.h"
 
-/* how far this process has come with its client */
-typedef enum Progress
-{
-	AT_STARTUP,					/* before authentication was decided */
-	AT_INIT,					/* authenticated */
-	AT_READY					/* init_end taken */
-} Progress;
+bool		cb_track_application_name = false;
+bool		cb_track_client_address = false;
 
 /* the postmaster's, inherited by each child as of its fork */
 static cb_fork_account fork_account;
@@ -55,11 +52,11 @@ static uint64 fork_start_ns = CB_NOT_MEASURED;
 
 /* this process's */
 static uint64 child_start_ns = CB_NOT_MEASURED;
-static Progress progress = AT_STARTUP;
+static cb_progress progress = CB_AT_STARTUP;
+static bool fork_is_told = false;
 static cb_connection connection;
 
 static ClientAuthentication_hook_type prev_client_authentication = NULL;
-static emit_log_hook_type prev_emit_log = NULL;
 
 /* ------------------------------------------------------------------------
  * fork()
@@ -126,7 +123,7 @@ on_tls_message(int write_p, int version, int content_type, const void *buf,
 {
 	uint64		now_ns;
 
-	if (content_type != SSL3_RT_HANDSHAKE || progress != AT_STARTUP)
+	if (content_type != SSL3_RT_HANDSHAKE || progress != CB_AT_STARTUP)
 		return;
 	now_ns = cb_now_ns();
 	if (connection.tls_start_ns == CB_NOT_MEASURED)
@@ -150,8 +147,8 @@ on_openssl_tls_init(SSL_CTX *context, bool is_server_start)
  */
 
 /* False in a process that a backend forked: it inherits all of the above. */
-static bool
-is_client_backend(void)
+bool
+cb_is_client_backend(void)
 {
 	return MyProcPort != NULL && IsUnderPostmaster && cb_ledger_is_attached() &&
 		MyProcPid == (int) getpid();
@@ -176,21 +173,21 @@ on_client_authentication(Port *port, int status)
 {
 	uint64		now_ns = cb_now_ns();
 
-	if (is_client_backend())
+	if (cb_is_client_backend())
 	{
 		if (status == STATUS_OK)
 		{
 			connection.auth_end_ns = now_ns;
 			connection.key.transport = transport_of(port);
 			connection.key.auth_method = (uint8) port->hba->auth_method;
-			progress = AT_INIT;
+			progress = CB_AT_INIT;
 		}
 		else if (status == STATUS_EOF)
 		{
-			cb_ledger_authentication_abandoned();
-			cb_ledger_publish_forks(&fork_account);
+			cb_ledger_left_early(CB_LEFT_AUTHENTICATION, GetCurrentTimestamp());
+			cb_timeline_tell_of_fork();
 		}
-		/* any other failure ends in a FATAL, which on_log() counts */
+		/* any other failure ends in a FATAL, which departures.c counts */
 	}
 
 	if (prev_client_authentication)
@@ -221,6 +218,22 @@ note_resource_usage(void)
 	connection.context_switches = usage.ru_nvcsw + usage.ru_nivcsw;
 }
 
+/* Empty for a Unix socket, or when it is not known. */
+void
+cb_client_address(const Port *port, char *address)
+{
+	const struct sockaddr_storage *addr = &port->raddr.addr;
+	const void *bytes = NULL;
+
+	if (addr->ss_family == AF_INET)
+		bytes = &((const struct sockaddr_in *) addr)->sin_addr;
+	else if (addr->ss_family == AF_INET6)
+		bytes = &((const struct sockaddr_in6 *) addr)->sin6_addr;
+	memset(address, 0, CB_ADDRESS_LEN);
+	if (bytes != NULL)
+		(void) inet_ntop(addr->ss_family, bytes, address, CB_ADDRESS_LEN);
+}
+
 static void
 note_identity(void)
 {
@@ -233,6 +246,14 @@ note_identity(void)
 			   MyProcPort->database_name : "");
 	namestrcpy(&connection.role_name,
 			   MyProcPort->user_name ? MyProcPort->user_name : "");
+	if (application_name)
+		strlcpy(connection.application_name, application_name, NAMEDATALEN);
+	cb_client_address(MyProcPort, connection.client_address);
+
+	if (cb_track_application_name)
+		memcpy(connection.key.application_name, connection.application_name, NAMEDATALEN);
+	if (cb_track_client_address)
+		memcpy(connection.key.client_address, connection.client_address, CB_ADDRESS_LEN);
 }
 
 /*
@@ -269,12 +290,12 @@ on_xact_event(XactEvent event, void *arg)
 	uint64		now_ns;
 	TimestampTz now;
 
-	if (progress != AT_INIT || event != XACT_EVENT_COMMIT)
+	if (progress != CB_AT_INIT || event != XACT_EVENT_COMMIT)
 		return;
 
 	now_ns = cb_now_ns();
 	now = GetCurrentTimestamp();
-	progress = AT_READY;
+	progress = CB_AT_READY;
 	connection.init_end_ns = now_ns;
 	connection.fork_start_ns = fork_start_ns;
 	connection.child_start_ns = child_start_ns;
@@ -286,67 +307,47 @@ on_xact_event(XactEvent event, void *arg)
 	note_identity();
 
 	cb_session_begin(&connection);
-	cb_ledger_publish_forks(&fork_account);
+	cb_timeline_tell_of_fork();
 }
 
 /* ------------------------------------------------------------------------
- * Rejection
+ * For session.c and departures.c, and setting up
  * ------------------------------------------------------------------------
  */
 
-/* message_id is the text before translation and before its %-fields */
-static cb_reject_reason
-reason_of(const ErrorData *edata)
+cb_progress
+cb_timeline_progress(void)
 {
-	static const struct
-	{
-		const char *prefix;
-		cb_reject_reason reason;
-	}			reasons[] = {
-		{"sorry, too many clients already", CB_REASON_SLOTS},
-		{"remaining connection slots are reserved", CB_REASON_RESERVED_SLOTS},
-		{"too many connections for role", CB_REASON_ROLE_LIMIT},
-		{"too many connections for database", CB_REASON_DATABASE_LIMIT},
-		{"number of requested standby connections exceeds", CB_REASON_WALSENDER_LIMIT},
-	};
-
-	if (edata->sqlerrcode != ERRCODE_TOO_MANY_CONNECTIONS ||
-		edata->message_id == NULL)
-		return CB_REASON_OTHER;
-	for (int i = 0; i < (int) lengthof(reasons); i++)
-	{
-		if (strncmp(edata->message_id, reasons[i].prefix,
-					strlen(reasons[i].prefix)) == 0)
-			return reasons[i].reason;
-	}
-	return CB_REASON_OTHER;
+	return progress;
 }
 
-/* A PGPROC is given to a child between its startup packet and authentication. */
-static cb_reject_phase
-reject_phase(void)
+/* Once per client, as soon as it is known what became of it. */
+void
+cb_timeline_tell_of_fork(void)
 {
-	if (progress == AT_READY)
-		return CB_REJECT_LOGIN_TRIGGER;
-	if (progress == AT_INIT)
-		return CB_REJECT_INIT;
-	return MyProc == NULL ? CB_REJECT_STARTUP : CB_REJECT_AUTHENTICATION;
+	if (fork_is_told)
+		return;
+	fork_is_told = true;
+	cb_ledger_client_forked(&fork_account);
 }
 
-static void
-on_log(ErrorData *edata)
+bool
+cb_timeline_fork_is_told(void)
 {
-	if (edata->elevel == FATAL &&
-		(progress != AT_READY || cb_session_awaits_login_trigger()) &&
-		is_client_backend())
-	{
-		cb_ledger_rejected(edata->sqlerrcode, reject_phase(), reason_of(edata),
-						   GetCurrentTimestamp());
-		cb_ledger_publish_forks(&fork_account);
-	}
+	return fork_is_told;
+}
 
-	if (prev_emit_log)
-		prev_emit_log(edata);
+const cb_fork_account *
+cb_timeline_fork_account(void)
+{
+	return &fork_account;
+}
+
+/* In the postmaster: a static, like the rest of the account. */
+void
+cb_timeline_fork_failed(void)
+{
+	fork_account.failed++;
 }
 
 /* Children inherit this state and fill in what they come to. */
@@ -394,8 +395,7 @@ cb_timeline_install(void)
 #endif
 	prev_client_authentication = ClientAuthentication_hook;
 	ClientAuthentication_hook = on_client_authentication;
-	prev_emit_log = emit_log_hook;
-	emit_log_hook = on_log;
 	RegisterXactCallback(on_xact_event, NULL);
 	cb_session_install();
+	cb_departures_install();
 }

@@ -20,8 +20,8 @@ my @live = split /\n/, $node->safe_psql('postgres', q{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
 	WHERE nspname = 'connbench' AND probin IS NOT NULL AND prosrc IN ('connbench_connection_ledger', 'connbench_rejections', 'connbench_recent',
 			'connbench_process_counts', 'connbench_process_samples', 'connbench_server_samples',
-			'connbench_postmaster', 'connbench_info', 'connbench_backend_memory', 'connbench_reset') ORDER BY 1});
-is(scalar @live, 10, 'ten live functions');
+			'connbench_recent_rejections', 'connbench_leavers', 'connbench_postmaster', 'connbench_info', 'connbench_backend_memory', 'connbench_reset') ORDER BY 1});
+is(scalar @live, 12, 'twelve live functions');
 for my $function (@live)
 {
 	$function =~ s/integer/1/;

@@ -14,6 +14,8 @@ CREATE FUNCTION connection_ledger(
 	OUT transport text,
 	OUT auth_method text,
 	OUT backend_kind text,
+	OUT application_name text,
+	OUT client_address text,
 	OUT connections bigint,
 	OUT ended_normal bigint,
 	OUT ended_client_lost bigint,
@@ -51,6 +53,28 @@ CREATE FUNCTION rejections(
 AS 'MODULE_PATHNAME', 'connbench_rejections'
 LANGUAGE C VOLATILE PARALLEL SAFE;
 
+CREATE FUNCTION recent_rejected(
+	OUT at timestamptz,
+	OUT pid integer,
+	OUT sqlstate text,
+	OUT phase text,
+	OUT reason text,
+	OUT database text,
+	OUT role text,
+	OUT application_name text,
+	OUT client_address text
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_recent_rejections'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
+CREATE FUNCTION leavers(
+	OUT stage text,
+	OUT count bigint,
+	OUT last_at timestamptz
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'connbench_leavers'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
 CREATE FUNCTION recent(
 	OUT pid integer,
 	OUT started_at timestamptz,
@@ -61,6 +85,8 @@ CREATE FUNCTION recent(
 	OUT transport text,
 	OUT auth_method text,
 	OUT backend_kind text,
+	OUT application_name text,
+	OUT client_address text,
 	OUT fork_start_ns bigint,
 	OUT child_start_ns bigint,
 	OUT auth_end_ns bigint,
@@ -108,7 +134,11 @@ CREATE FUNCTION server_samples(
 	OUT processes bigint,
 	OUT client_backends bigint,
 	OUT client_backends_max bigint,
-	OUT postmaster_cpu_us bigint
+	OUT postmaster_cpu_us bigint,
+	OUT connections bigint,
+	OUT sessions_ended bigint,
+	OUT forks bigint,
+	OUT blocked_ns bigint
 ) RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'connbench_server_samples'
 LANGUAGE C VOLATILE PARALLEL SAFE;
@@ -129,15 +159,23 @@ COMMENT ON FUNCTION backend_memory(integer) IS
 CREATE FUNCTION postmaster(
 	OUT stats_since timestamptz,
 	OUT forks bigint,
-	OUT blocked histogram
+	OUT client_forks bigint,
+	OUT parallel_worker_forks bigint,
+	OUT autovacuum_forks bigint,
+	OUT background_worker_forks bigint,
+	OUT io_worker_forks bigint,
+	OUT auxiliary_forks bigint,
+	OUT failed_forks bigint,
+	OUT unseen bigint,
+	OUT blocked histogram,
+	OUT postmaster_cpu_us bigint
 ) RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'connbench_postmaster'
-LANGUAGE C VOLATILE PARALLEL SAFE ROWS 1;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1;
 
 CREATE FUNCTION module_info(
 	OUT stats_since timestamptz,
 	OUT connections bigint,
-	OUT abandoned_authentications bigint,
 	OUT client_backends bigint,
 	OUT walsenders bigint,
 	OUT client_backends_max bigint,
@@ -182,7 +220,8 @@ CREATE VIEW phase_stats AS
 		   quantile_ms(p.histogram, 0.99) AS p99_ms,
 		   max_ms(p.histogram) AS max_ms,
 		   p.histogram,
-		   l.database_oid, l.role_oid
+		   l.database_oid, l.role_oid,
+		   l.application_name, l.client_address::inet AS client_address
 	FROM connection_ledger() AS l
 	CROSS JOIN LATERAL (VALUES ('accept_wait', l.accept_wait),
 							   ('fork', l.fork),
@@ -265,11 +304,12 @@ CREATE VIEW connection_stats AS
 		   l.cpu_user_us / 1000.0 AS cpu_user_ms,
 		   l.cpu_system_us / 1000.0 AS cpu_system_ms,
 		   l.minor_faults, l.context_switches,
-		   l.database_oid, l.role_oid
+		   l.database_oid, l.role_oid,
+		   l.application_name, l.client_address::inet AS client_address
 	FROM connection_ledger() AS l;
 
 COMMENT ON VIEW connection_stats IS
-	'connections that became ready since the last reset, per database, role, transport, authentication method and kind';
+	'connections that became ready since the last reset, per database, role, transport, authentication method and kind, and where connbench.track_application_name and track_client_address are on, by these';
 COMMENT ON COLUMN connection_stats.connections IS
 	'connections that became ready for their first query';
 COMMENT ON COLUMN connection_stats.sessions_ended IS
@@ -282,6 +322,27 @@ CREATE VIEW rejected_connections AS
 
 COMMENT ON VIEW rejected_connections IS
 	'connections that ended in a FATAL error before they were ready, by SQLSTATE, phase reached and, where one SQLSTATE has several causes, the cause';
+
+CREATE VIEW recent_rejections AS
+	SELECT at, sqlstate, phase, reason, pid, database, role, application_name,
+		   client_address::inet AS client_address
+	FROM recent_rejected()
+	ORDER BY at DESC;
+
+COMMENT ON VIEW recent_rejections IS
+	'the newest rejections one by one, newest first: the names asked for, whether or not they exist, and the address; what the client had not told yet is NULL.  Needs pg_read_all_stats';
+
+/*
+ * A client may end before it is authenticated without any error: no session,
+ * no rejection, but a fork.
+ */
+CREATE VIEW early_leavers AS
+	SELECT stage, count, last_at FROM leavers();
+
+COMMENT ON VIEW early_leavers IS
+	'clients that left before they were authenticated, by how far they had come';
+COMMENT ON COLUMN early_leavers.stage IS
+	'sent nothing: closed at once, as a TCP health check does; startup packet: broken off or not of this protocol; negotiation: asked for TLS or GSS encryption and got no further; cancel request: no client, but a request to cancel a query; authentication: gave up, mostly at the password prompt; unlogged rejection: turned away by an error that log_min_messages kept out of the log';
 
 /* numeric, so that fork + startup + init = total holds to the last digit */
 CREATE VIEW recent_connections AS
@@ -302,7 +363,8 @@ CREATE VIEW recent_connections AS
 		   cpu_system_us * 0.001 AS cpu_system_ms,
 		   minor_faults, context_switches,
 		   fork_start_ns, child_start_ns, auth_end_ns, init_end_ns, exit_ns,
-		   database_oid, role_oid
+		   database_oid, role_oid, application_name,
+		   client_address::inet AS client_address
 	FROM recent()
 	ORDER BY init_end_ns DESC;
 
@@ -325,11 +387,44 @@ COMMENT ON VIEW process_samples IS
 
 CREATE VIEW server_samples AS
 	SELECT sampled_at, processes, client_backends, client_backends_max,
-		   postmaster_cpu_us / 1000.0 AS postmaster_cpu_ms
+		   postmaster_cpu_us / 1000.0 AS postmaster_cpu_ms,
+		   connections, sessions_ended, forks,
+		   blocked_ns * 0.000001 AS blocked_ms
 	FROM server_samples();
 
 COMMENT ON VIEW server_samples IS
-	'one row per sample of the census worker: number of processes, client backends by the exact gauge and their peak since the sample before, CPU time of the postmaster since it started';
+	'one row per sample of the census worker: number of processes, client backends by the exact gauge and their peak since the sample before; and, counted since the server started whatever was reset, connections, ended sessions, forks, the time these blocked the postmaster, and its CPU time';
+
+/*
+ * A kind that had no process at some samples of a minute had 0 there, so the
+ * statistics are over all samples of the minute.
+ */
+CREATE VIEW process_minutes AS
+	WITH counts AS MATERIALIZED (
+		SELECT sampled_at, date_trunc('minute', sampled_at) AS minute,
+			   backend_type, state, count
+		FROM process_samples()
+	), samples AS (
+		SELECT DISTINCT minute, sampled_at FROM counts
+	), kinds AS (
+		SELECT DISTINCT minute, backend_type, state FROM counts
+	)
+	SELECT k.minute, k.backend_type, k.state,
+		   count(*) AS samples,
+		   min(coalesce(c.count, 0)) AS min,
+		   round(avg(coalesce(c.count, 0)), 2) AS avg,
+		   max(coalesce(c.count, 0)) AS max,
+		   percentile_disc(0.95) WITHIN GROUP (ORDER BY coalesce(c.count, 0)) AS p95
+	FROM kinds AS k
+	JOIN samples AS s ON s.minute = k.minute
+	LEFT JOIN counts AS c ON c.sampled_at = s.sampled_at
+						 AND c.backend_type = k.backend_type
+						 AND coalesce(c.state, '') = coalesce(k.state, '')
+	GROUP BY k.minute, k.backend_type, k.state
+	ORDER BY k.minute, k.backend_type, k.state;
+
+COMMENT ON VIEW process_minutes IS
+	'server processes per minute, over the samples that the census worker took in it: by default the last hour';
 
 /* What a connection costs is private + page tables; rss is not. */
 CREATE VIEW backend_memory AS
@@ -345,14 +440,36 @@ COMMENT ON COLUMN backend_memory.private_bytes IS
 COMMENT ON COLUMN backend_memory.rss_bytes IS
 	'misleading: it counts every shared buffer that the process has touched';
 
+CREATE VIEW server_memory AS
+	SELECT count(*) AS processes,
+		   sum(pss_bytes)::bigint AS pss_bytes,
+		   sum(private_bytes)::bigint AS private_bytes,
+		   sum(page_table_bytes)::bigint AS page_table_bytes
+	FROM backend_memory
+	WHERE pss_bytes IS NOT NULL;
+
+COMMENT ON VIEW server_memory IS
+	'memory of all server processes that backend_memory tells of; reading it costs about a millisecond per process, so the census worker does not';
+
 /*
  * While the postmaster forks it can do nothing else, so the mean time of a
  * fork bounds the rate at which it can start backends, and the share of time
  * that it spent forking says how near it is to that.
  */
 CREATE VIEW postmaster_stats AS
+	WITH minute AS (
+		SELECT max(connections) - min(connections) AS connections,
+			   max(sessions_ended) - min(sessions_ended) AS sessions_ended,
+			   (max(blocked_ns) - min(blocked_ns)) / 1e9::float8 AS blocked_s,
+			   (max(postmaster_cpu_us) - min(postmaster_cpu_us)) / 1e6::float8 AS cpu_s,
+			   nullif(extract(epoch FROM max(sampled_at) - min(sampled_at)), 0)::float8 AS s
+		FROM server_samples()
+		WHERE sampled_at > clock_timestamp() - interval '1 minute'
+	)
 	SELECT p.stats_since,
-		   p.forks,
+		   p.forks, p.client_forks, p.parallel_worker_forks, p.autovacuum_forks,
+		   p.background_worker_forks, p.io_worker_forks, p.auxiliary_forks,
+		   p.failed_forks, p.unseen,
 		   mean_ms(p.blocked) AS blocked_mean_ms,
 		   quantile_ms(p.blocked, 0.50) AS blocked_p50_ms,
 		   quantile_ms(p.blocked, 0.95) AS blocked_p95_ms,
@@ -362,12 +479,31 @@ CREATE VIEW postmaster_stats AS
 		   mean_ms(p.blocked) * count(p.blocked) /
 			   nullif(1000 * extract(epoch FROM clock_timestamp() - p.stats_since)::float8, 0)
 			   AS utilisation,
+		   m.blocked_s / m.s AS utilisation_last_minute,
 		   1000 / nullif(mean_ms(p.blocked), 0) AS saturation_connections_per_s,
+		   p.postmaster_cpu_us / 1000.0 AS postmaster_cpu_ms,
+		   m.cpu_s / m.s AS postmaster_cpu_last_minute,
+		   m.connections / m.s AS connections_per_s,
+		   m.sessions_ended / m.s AS disconnections_per_s,
+		   (SELECT 1000.0 * sum(d.sessions) / nullif(sum(d.xact_commit + d.xact_rollback), 0)
+			FROM pg_stat_database AS d) AS backends_per_1000_transactions,
 		   p.blocked
-	FROM postmaster() AS p;
+	FROM postmaster() AS p, minute AS m;
 
 COMMENT ON VIEW postmaster_stats IS
-	'forks of every kind of child since the reset, as of the last one that a client backend told of';
+	'forks since the reset, by what for, as of the last one that a child told of; how long they blocked the postmaster; and, over the samples of the last minute, rates';
+COMMENT ON COLUMN postmaster_stats.client_forks IS
+	'for clients, whatever became of them: connections, rejections, early leavers';
+COMMENT ON COLUMN postmaster_stats.unseen IS
+	'forks that no child has told of: it ended without a word (startup packet timed out), or is still starting';
+COMMENT ON COLUMN postmaster_stats.postmaster_cpu_ms IS
+	'CPU time of the postmaster since it started';
+COMMENT ON COLUMN postmaster_stats.postmaster_cpu_last_minute IS
+	'share of one core';
+COMMENT ON COLUMN postmaster_stats.backends_per_1000_transactions IS
+	'how well pooling works: sessions begun per 1,000 transactions ended, both since pg_stat_database was reset; a server that is pooled well is near 0, one connection per transaction is near 1,000';
+COMMENT ON COLUMN postmaster_stats.utilisation_last_minute IS
+	'the same over the samples of the last minute; NULL while there are not two';
 COMMENT ON COLUMN postmaster_stats.utilisation IS
 	'share of the time since stats_since, 0 to 1, that the postmaster was blocked in fork()';
 COMMENT ON COLUMN postmaster_stats.saturation_connections_per_s IS
@@ -376,11 +512,14 @@ COMMENT ON COLUMN postmaster_stats.saturation_connections_per_s IS
 CREATE VIEW info AS
 	SELECT '1.0'::text AS version,
 		   i.*,
+		   (SELECT l.count FROM leavers() AS l
+			WHERE l.stage = 'authentication') AS abandoned_authentications,
 		   coalesce((SELECT l.connections FROM connection_ledger() AS l
 					 WHERE l.backend_kind IS NULL), 0) AS connections_beyond_max_keys,
 		   ARRAY(SELECT limits.what FROM (VALUES
-			   (true, 'clients that leave before or during the startup packet, cancel requests and health checks run no hook: they are forks, and nothing else'),
-			   (true, 'a FATAL error that log_min_messages keeps out of the server log is not counted as a rejection'),
+			   (true, 'a client whose startup packet times out ends without a word: it is one of the forks in postmaster_stats.unseen'),
+			   (true, 'a FATAL error that log_min_messages keeps out of the server log is not counted as a rejection, but as an early leaver where it came before authentication'),
+			   (true, 'waiting in the kernel''s listen queue comes before anything that the server sees'),
 			   (current_setting('server_version_num')::int >= 190000, 'the TLS handshake has no mark of its own from 19 on; it is a part of negotiation'),
 			   (current_setting('server_version_num')::int < 180000, 'accept_wait, negotiation and auth need the server''s own timing, which came with 18'),
 			   (current_setting('debug_exec_backend', true) = 'on', 'fork marks cannot be taken in an EXEC_BACKEND build')
@@ -401,10 +540,14 @@ BEGIN ATOMIC
 		'connections', i.connections,
 		'sessions_ended', (SELECT coalesce(sum(s.sessions_ended), 0) FROM connection_stats AS s),
 		'rejected', (SELECT coalesce(sum(r.count), 0) FROM rejected_connections AS r),
-		'abandoned_authentications', i.abandoned_authentications,
+		'abandoned_authentications', (SELECT l.count FROM leavers() AS l WHERE l.stage = 'authentication'),
+		'left_early', (SELECT sum(l.count) FROM leavers() AS l),
+		'transactions', (SELECT sum(d.xact_commit + d.xact_rollback) FROM pg_stat_database AS d),
 		'client_backends', i.client_backends,
 		'client_backends_max', i.client_backends_max,
 		'postmaster_forks', p.forks,
+		'client_forks', p.client_forks,
+		'unseen', p.unseen,
 		'postmaster_blocked_ms', p.blocked_total_ms,
 		'phases', (SELECT coalesce(jsonb_object_agg(s.phase, s.histogram), '{}')
 				   FROM (SELECT phase, merge(histogram)::text AS histogram
@@ -416,5 +559,6 @@ COMMENT ON FUNCTION snapshot() IS
 	'the ledger''s totals and merged histograms at this moment, to be subtracted from a later one';
 
 GRANT SELECT ON phase_stats, connection_stats, rejected_connections,
-	recent_connections, process_counts, process_samples, server_samples,
-	backend_memory, postmaster_stats, info TO PUBLIC;
+	recent_rejections, early_leavers, recent_connections, process_counts,
+	process_samples, process_minutes, server_samples, backend_memory,
+	server_memory, postmaster_stats, info TO PUBLIC;
