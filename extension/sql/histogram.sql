@@ -70,18 +70,19 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION quantile(histogram, float8) IS 'value in nanoseconds at quantile q, 0 to 1; NULL for an empty histogram';
 
-/* the same in milliseconds */
-CREATE FUNCTION min_ms(histogram) RETURNS float8
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN min($1) / 1e6::float8;
+/* the same in milliseconds; pg_dump cannot write a body that names some of
+ * its function's arguments only: so all have names */
+CREATE FUNCTION min_ms(h histogram) RETURNS float8
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN min(h) / 1e6::float8;
 
-CREATE FUNCTION max_ms(histogram) RETURNS float8
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN max($1) / 1e6::float8;
+CREATE FUNCTION max_ms(h histogram) RETURNS float8
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN max(h) / 1e6::float8;
 
-CREATE FUNCTION mean_ms(histogram) RETURNS float8
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN mean($1) / 1e6::float8;
+CREATE FUNCTION mean_ms(h histogram) RETURNS float8
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN mean(h) / 1e6::float8;
 
-CREATE FUNCTION quantile_ms(histogram, q float8) RETURNS float8
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN quantile($1, q) / 1e6::float8;
+CREATE FUNCTION quantile_ms(h histogram, q float8) RETURNS float8
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN quantile(h, q) / 1e6::float8;
 
 CREATE FUNCTION buckets(histogram, OUT low_ns bigint, OUT high_ns bigint, OUT count bigint)
 RETURNS SETOF record

@@ -531,7 +531,7 @@ COMMENT ON VIEW info IS
 
 /* What the load generator stores before and after each round. */
 CREATE FUNCTION snapshot() RETURNS jsonb
-LANGUAGE sql VOLATILE PARALLEL SAFE
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED
 BEGIN ATOMIC
 	SELECT jsonb_build_object(
 		'at', clock_timestamp(),
