@@ -133,6 +133,7 @@ typedef struct cb_core_timing
 	TimestampTz fork_start;
 	TimestampTz fork_end;
 	TimestampTz auth_start;
+	TimestampTz ready_for_use;	/* 0 before that, and unless it is logged */
 } cb_core_timing;
 
 static inline bool
@@ -145,6 +146,7 @@ cb_get_core_timing(cb_core_timing *timing)
 	timing->fork_start = conn_timing.fork_start;
 	timing->fork_end = conn_timing.fork_end;
 	timing->auth_start = conn_timing.auth_start;
+	timing->ready_for_use = Max(conn_timing.ready_for_use, 0);
 	return true;
 #else
 	(void) timing;

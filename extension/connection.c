@@ -20,6 +20,7 @@ cb_phase_name(cb_phase phase)
 		[CB_PHASE_AUTH] = "auth",
 		[CB_PHASE_INIT] = "init",
 		[CB_PHASE_TOTAL] = "total",
+		[CB_PHASE_READY] = "ready",
 		[CB_PHASE_LOGIN_TRIGGER] = "login_trigger",
 		[CB_PHASE_FIRST_QUERY] = "first_query",
 		[CB_PHASE_SESSION] = "session",
@@ -57,6 +58,8 @@ cb_connection_phase(const cb_connection *c, cb_phase phase)
 			return between(c->auth_end_ns, c->init_end_ns);
 		case CB_PHASE_TOTAL:
 			return between(c->fork_start_ns, c->init_end_ns);
+		case CB_PHASE_READY:
+			return between(c->init_end_ns, c->ready_ns);
 		case CB_PHASE_LOGIN_TRIGGER:
 			return between(c->init_end_ns, c->login_trigger_end_ns);
 		case CB_PHASE_FIRST_QUERY:

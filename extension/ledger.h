@@ -17,7 +17,7 @@
 
 /*
  * Phases of a connection.  FORK + STARTUP + INIT = TOTAL.  TLS, NEGOTIATION
- * and AUTH lie inside STARTUP; ACCEPT_WAIT before TOTAL, the last three after.
+ * and AUTH lie inside STARTUP; ACCEPT_WAIT before TOTAL, those from READY on after.
  */
 typedef enum cb_phase
 {
@@ -29,6 +29,7 @@ typedef enum cb_phase
 	CB_PHASE_AUTH,				/* auth_start to auth_end (18 and later) */
 	CB_PHASE_INIT,				/* auth_end to init_end */
 	CB_PHASE_TOTAL,				/* fork_start to init_end */
+	CB_PHASE_READY,				/* init_end to ready for query (18+, if logged) */
 	CB_PHASE_LOGIN_TRIGGER,		/* init_end to the triggers' commit (17+) */
 	CB_PHASE_FIRST_QUERY,		/* its message read to its last row sent */
 	CB_PHASE_SESSION,			/* init_end to exit */
@@ -146,7 +147,8 @@ typedef struct cb_connection
 	uint64		exit_ns;
 	uint64		accept_wait_ns; /* durations by core's own wall clock marks */
 	uint64		negotiation_ns;
-	uint64		auth_start_ns;	/* core's mark, on our clock */
+	uint64		auth_start_ns;	/* core's marks, on our clock */
+	uint64		ready_ns;
 	uint64		cpu_user_us;	/* of the backend, up to init_end */
 	uint64		cpu_system_us;
 	uint64		minor_faults;

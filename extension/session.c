@@ -8,6 +8,9 @@
  * mark                 taken in
  * login_trigger_end    first commit after init_end, where the database has
  *                      login event triggers (17 and later)
+ * ready                PostgreSQL's own time of being ready for a query, where
+ *                      log_connections = setup_durations makes it take one
+ *                      (18 and later); read at the first statement
  * first_query_start    the statement start time that PostgreSQL keeps, once
  *                      the first statement that is no utility was analysed:
  *                      so parsing and analysis, with cold caches, are in it
@@ -55,6 +58,20 @@ static ExecutorRun_hook_type prev_executor_run = NULL;
  */
 
 static void
+note_ready(void)
+{
+	cb_core_timing core;
+	uint64		ago_ns;
+
+	if (mine->ready_ns != CB_NOT_MEASURED ||
+		!cb_get_core_timing(&core) || core.ready_for_use == 0)
+		return;
+	ago_ns = (uint64) Max(GetCurrentTimestamp() - core.ready_for_use, 0) * 1000;
+	mine->ready_ns = Max(cb_now_ns() - ago_ns, mine->init_end_ns);
+	cb_ledger_add_phase(mine, CB_PHASE_READY);
+}
+
+static void
 on_post_parse_analyze(ParseState *pstate, Query *query, CB_JUMBLE_STATE *jstate)
 {
 	/* again in the second state: the statement before may have failed */
@@ -69,6 +86,7 @@ on_post_parse_analyze(ParseState *pstate, Query *query, CB_JUMBLE_STATE *jstate)
 			Max(cb_now_ns() - (uint64) Max(since_start, 0) * 1000,
 				mine->init_end_ns);
 		awaiting = AWAITING_FIRST_RUN;
+		note_ready();
 	}
 	if (prev_post_parse_analyze)
 		prev_post_parse_analyze(pstate, query, jstate);

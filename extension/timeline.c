@@ -367,6 +367,7 @@ forget_marks(void)
 	connection.accept_wait_ns = CB_NOT_MEASURED;
 	connection.negotiation_ns = CB_NOT_MEASURED;
 	connection.auth_start_ns = CB_NOT_MEASURED;
+	connection.ready_ns = CB_NOT_MEASURED;
 }
 
 void

@@ -67,7 +67,7 @@ sub clients
 		my $socket = IO::Socket::UNIX->new(Peer => $node->host . '/.s.PGSQL.' . $node->port)
 			or die "could not connect: $!";
 		push @open, $socket;
-		next if @open < 20 && $_ < $times;
+		next if @open < 8 && $_ < $times;	# there are 10 slots
 		$behave->($_) for @open;
 		@open = ();
 	}

@@ -33,6 +33,7 @@ CREATE FUNCTION connection_ledger(
 	OUT auth histogram,
 	OUT init histogram,
 	OUT total histogram,
+	OUT ready histogram,
 	OUT login_trigger histogram,
 	OUT first_query histogram,
 	OUT session histogram
@@ -100,6 +101,7 @@ CREATE FUNCTION recent(
 	OUT auth_ns bigint,
 	OUT init_ns bigint,
 	OUT total_ns bigint,
+	OUT ready_ns bigint,
 	OUT login_trigger_ns bigint,
 	OUT first_query_ns bigint,
 	OUT session_ns bigint,
@@ -206,7 +208,8 @@ REVOKE ALL ON FUNCTION reset() FROM PUBLIC;
 /*
  * One row per key and phase that was measured.  fork + startup + init = total;
  * inside startup are tls and, on 18 and later, negotiation and auth; before
- * total comes accept_wait (18 and later), after it login_trigger (17 and
+ * total comes accept_wait (18 and later), after it ready (18 and later, where
+ * log_connections includes setup_durations), login_trigger (17 and
  * later, where there are any), first_query and session, which is ready to
  * exit, of sessions that have ended.
  */
@@ -231,6 +234,7 @@ CREATE VIEW phase_stats AS
 							   ('auth', l.auth),
 							   ('init', l.init),
 							   ('total', l.total),
+							   ('ready', l.ready),
 							   ('login_trigger', l.login_trigger),
 							   ('first_query', l.first_query),
 							   ('session', l.session)) AS p (phase, histogram)
@@ -286,6 +290,11 @@ CREATE VIEW connection_stats AS
 		   quantile_ms(l.init, 0.95) AS init_p95_ms,
 		   quantile_ms(l.init, 0.99) AS init_p99_ms,
 		   max_ms(l.init) AS init_max_ms,
+		   mean_ms(l.ready) AS ready_mean_ms,
+		   quantile_ms(l.ready, 0.50) AS ready_p50_ms,
+		   quantile_ms(l.ready, 0.95) AS ready_p95_ms,
+		   quantile_ms(l.ready, 0.99) AS ready_p99_ms,
+		   max_ms(l.ready) AS ready_max_ms,
 		   mean_ms(l.login_trigger) AS login_trigger_mean_ms,
 		   quantile_ms(l.login_trigger, 0.50) AS login_trigger_p50_ms,
 		   quantile_ms(l.login_trigger, 0.95) AS login_trigger_p95_ms,
@@ -355,6 +364,7 @@ CREATE VIEW recent_connections AS
 		   auth_ns * 0.000001 AS auth_ms,
 		   init_ns * 0.000001 AS init_ms,
 		   total_ns * 0.000001 AS total_ms,
+		   ready_ns * 0.000001 AS ready_ms,
 		   login_trigger_ns * 0.000001 AS login_trigger_ms,
 		   first_query_ns * 0.000001 AS first_query_ms,
 		   session_ns * 0.000001 AS session_ms,
