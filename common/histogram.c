@@ -91,14 +91,12 @@ cb_histogram_record_atomic(cb_histogram *h, uint64_t value_ns)
 {
 	uint64_t	seen;
 
-	add_relaxed(&h->bucket[cb_histogram_bucket_of(value_ns)], 1);
-	add_relaxed(&h->sum_ns, value_ns);
-	if (value_ns < CB_HISTOGRAM_LOWEST_NS)
-		add_relaxed(&h->clamped_low, 1);
-	else if (value_ns >= CB_HISTOGRAM_LIMIT_NS)
-		add_relaxed(&h->clamped_high, 1);
-
-	/* a failed exchange reloads "seen"; both loops end after a few values */
+	/*
+	 * A new process's first touch of a page of shared memory is a fault; one
+	 * that reads brings the pages around it along, one that writes does not.
+	 * So the extremes, which are mostly just read, come first.  A failed
+	 * exchange reloads "seen"; both loops end after a few values.
+	 */
 	seen = load_relaxed(&h->min_ns);
 	while (value_ns < seen &&
 		   !__atomic_compare_exchange_n(&h->min_ns, &seen, value_ns, false,
@@ -109,6 +107,13 @@ cb_histogram_record_atomic(cb_histogram *h, uint64_t value_ns)
 		   !__atomic_compare_exchange_n(&h->max_ns, &seen, value_ns, false,
 										__ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
+
+	add_relaxed(&h->bucket[cb_histogram_bucket_of(value_ns)], 1);
+	add_relaxed(&h->sum_ns, value_ns);
+	if (value_ns < CB_HISTOGRAM_LOWEST_NS)
+		add_relaxed(&h->clamped_low, 1);
+	else if (value_ns >= CB_HISTOGRAM_LIMIT_NS)
+		add_relaxed(&h->clamped_high, 1);
 }
 
 void

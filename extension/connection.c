@@ -24,6 +24,7 @@ cb_phase_name(cb_phase phase)
 		[CB_PHASE_LOGIN_TRIGGER] = "login_trigger",
 		[CB_PHASE_FIRST_QUERY] = "first_query",
 		[CB_PHASE_SESSION] = "session",
+		[CB_PHASE_COLD] = "cold",
 	};
 
 	return names[phase];
@@ -66,6 +67,8 @@ cb_connection_phase(const cb_connection *c, cb_phase phase)
 			return between(c->first_query_start_ns, c->first_query_end_ns);
 		case CB_PHASE_SESSION:
 			return between(c->init_end_ns, c->exit_ns);
+		case CB_PHASE_COLD:
+			return c->cold ? between(c->fork_start_ns, c->init_end_ns) : CB_NOT_MEASURED;
 		case CB_PHASE_COUNT:
 			break;
 	}

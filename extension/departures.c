@@ -118,6 +118,14 @@ count_rejection(const ErrorData *edata)
 	cb_timeline_tell_of_fork();
 }
 
+/* Nobody was turned away: the answer found no client any more. */
+static bool
+is_client_gone(const ErrorData *edata)
+{
+	return edata->sqlerrcode == ERRCODE_CONNECTION_FAILURE &&
+		cb_timeline_progress() == CB_AT_STARTUP;
+}
+
 static bool
 is_failed_fork(const ErrorData *edata)
 {
@@ -136,7 +144,12 @@ on_log(ErrorData *edata)
 	else if (cb_is_client_backend() &&
 			 (cb_timeline_progress() != CB_AT_READY || cb_session_awaits_login_trigger()))
 	{
-		if (edata->elevel == FATAL)
+		if (edata->elevel == FATAL && is_client_gone(edata))
+		{
+			cb_ledger_left_early(CB_LEFT_AUTHENTICATION, GetCurrentTimestamp());
+			cb_timeline_tell_of_fork();
+		}
+		else if (edata->elevel == FATAL)
 			count_rejection(edata);
 		else if (edata->elevel == COMMERROR)
 			saw_protocol_error = true;

@@ -50,8 +50,12 @@ raise_to(uint64_t *published, uint64 value)
 static void
 lift(uint64_t *published, uint64_t *sum, uint64 value)
 {
-	uint64		more = raise_to(published, value);
+	uint64		more;
 
+	/* most buckets are empty: spare their pages of shared memory a fault */
+	if (value == 0)
+		return;
+	more = raise_to(published, value);
 	if (more > 0)
 		__atomic_fetch_add(sum, more, __ATOMIC_RELAXED);
 }

@@ -54,10 +54,27 @@ static uint64 my_ticket = 0;	/* and its record in "recent" */
  */
 
 static Size
+phases_offset(void)
+{
+	return MAXALIGN(add_size(offsetof(Ledger, slot),
+							 mul_size(cb_max_keys + 1, sizeof(LedgerSlot))));
+}
+
+/* The histograms of a slot, by phase. */
+static cb_histogram *
+phases_of(const LedgerSlot *slot)
+{
+	cb_histogram *first = (cb_histogram *) ((char *) cb_ledger + phases_offset());
+
+	return first + (slot - cb_ledger->slot) * CB_PHASE_COUNT;
+}
+
+static Size
 ledger_size(void)
 {
-	return add_size(offsetof(Ledger, slot),
-					mul_size(cb_max_keys + 1, sizeof(LedgerSlot)));
+	return add_size(phases_offset(),
+					mul_size(mul_size(cb_max_keys + 1, CB_PHASE_COUNT),
+							 sizeof(cb_histogram)));
 }
 
 static Size
@@ -86,7 +103,7 @@ clear_slot_counters(LedgerSlot *slot)
 	pg_atomic_write_u64(&slot->minor_faults, 0);
 	pg_atomic_write_u64(&slot->context_switches, 0);
 	for (int i = 0; i < CB_PHASE_COUNT; i++)
-		cb_histogram_init(&slot->phase[i]);
+		cb_histogram_init(&phases_of(slot)[i]);
 }
 
 /* All bytes zero is a valid start for every atomic on the platforms we build
@@ -162,10 +179,16 @@ cb_ledger_is_attached(void)
 void
 cb_gate_enter(void)
 {
-	while (pg_atomic_fetch_add_u32(&cb_ledger->gate, 1) & GATE_CLOSED)
+	for (;;)
 	{
+		/* read first: see cb_histogram_record_atomic() */
+		if (!(pg_atomic_read_u32(&cb_ledger->gate) & GATE_CLOSED))
+		{
+			if (!(pg_atomic_fetch_add_u32(&cb_ledger->gate, 1) & GATE_CLOSED))
+				return;
+			pg_atomic_fetch_sub_u32(&cb_ledger->gate, 1);
+		}
 		/* a reset is clearing; it takes well under a millisecond */
-		pg_atomic_fetch_sub_u32(&cb_ledger->gate, 1);
 		pg_usleep(50);
 	}
 }
@@ -271,7 +294,7 @@ record_phase(LedgerSlot *slot, const cb_connection *connection, cb_phase phase)
 	uint64		ns = cb_connection_phase(connection, phase);
 
 	if (ns != CB_NOT_MEASURED)
-		cb_histogram_record_atomic(&slot->phase[phase], ns);
+		cb_histogram_record_atomic(&phases_of(slot)[phase], ns);
 }
 
 /* The caller has reached init_end. */
@@ -295,8 +318,11 @@ cb_ledger_connected(const cb_connection *connection)
 	pg_atomic_fetch_add_u64(&slot->minor_faults, connection->minor_faults);
 	pg_atomic_fetch_add_u64(&slot->context_switches,
 							connection->context_switches);
-	for (int i = 0; i < CB_PHASE_COUNT; i++)
-		record_phase(slot, connection, i);
+	if (connection->cold)
+		record_phase(slot, connection, CB_PHASE_COLD);
+	else
+		for (int i = 0; i < CB_PHASE_COUNT; i++)
+			record_phase(slot, connection, i);
 	count_connected(connection->key.kind, connection->started_at);
 	pg_atomic_fetch_add_u64(&cb_ledger->begun, 1);
 	my_ticket = cb_ring_add(recent, connection);
@@ -450,7 +476,7 @@ cb_ledger_read_slot(int i, cb_ledger_row *row)
 		row->minor_faults = pg_atomic_read_u64(&slot->minor_faults);
 		row->context_switches = pg_atomic_read_u64(&slot->context_switches);
 		for (int p = 0; p < CB_PHASE_COUNT; p++)
-			cb_histogram_copy_atomic(&row->phase[p], &slot->phase[p]);
+			cb_histogram_copy_atomic(&row->phase[p], &phases_of(slot)[p]);
 	}
 	cb_gate_leave();
 }
@@ -519,7 +545,7 @@ cb_ledger_restore_row(const cb_ledger_row *row)
 	pg_atomic_fetch_add_u64(&slot->minor_faults, row->minor_faults);
 	pg_atomic_fetch_add_u64(&slot->context_switches, row->context_switches);
 	for (int p = 0; p < CB_PHASE_COUNT; p++)
-		cb_histogram_add(&slot->phase[p], &row->phase[p]);
+		cb_histogram_add(&phases_of(slot)[p], &row->phase[p]);
 	return row->is_other || slot != &cb_ledger->slot[cb_ledger->nslots];
 }
 

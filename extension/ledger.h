@@ -17,7 +17,10 @@
 
 /*
  * Phases of a connection.  FORK + STARTUP + INIT = TOTAL.  TLS, NEGOTIATION
- * and AUTH lie inside STARTUP; ACCEPT_WAIT before TOTAL, those from READY on after.
+ * and AUTH lie inside STARTUP; ACCEPT_WAIT before TOTAL, those from READY on
+ * after.  A connection that had to rebuild its database's relation cache file
+ * is cold: in the histograms it counts as COLD, and in no phase up to TOTAL, so
+ * that these tell of the ordinary connection.
  */
 typedef enum cb_phase
 {
@@ -33,6 +36,7 @@ typedef enum cb_phase
 	CB_PHASE_LOGIN_TRIGGER,		/* init_end to the triggers' commit (17+) */
 	CB_PHASE_FIRST_QUERY,		/* its message read to its last row sent */
 	CB_PHASE_SESSION,			/* init_end to exit */
+	CB_PHASE_COLD,				/* TOTAL of a cold connection */
 	CB_PHASE_COUNT
 } cb_phase;
 
@@ -92,7 +96,7 @@ typedef enum cb_leave_stage
 	CB_LEFT_STARTUP_PACKET,		/* broken off, or not of this protocol */
 	CB_LEFT_NEGOTIATION,		/* asked for TLS or GSS and got no further */
 	CB_LEFT_CANCEL,				/* no client at all: a cancel request */
-	CB_LEFT_AUTHENTICATION,		/* gave up, mostly at the password prompt */
+	CB_LEFT_AUTHENTICATION,		/* gave up, mostly at the password prompt, or gone */
 	CB_LEFT_UNLOGGED,			/* turned away by an error that was not logged */
 	CB_LEFT_COUNT
 } cb_leave_stage;
@@ -153,6 +157,7 @@ typedef struct cb_connection
 	uint64		cpu_system_us;
 	uint64		minor_faults;
 	uint64		context_switches;
+	bool		cold;
 	int			session_end;	/* cb_session_end, valid with exit_ns */
 } cb_connection;
 

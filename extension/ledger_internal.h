@@ -12,6 +12,8 @@
 
 #include "ledger.h"
 
+/* A key and its counters.  The histograms lie apart, after all slots, so that
+ * looking for a key touches few pages. */
 typedef struct LedgerSlot
 {
 	pg_atomic_uint32 in_use;
@@ -25,7 +27,6 @@ typedef struct LedgerSlot
 	pg_atomic_uint64 cpu_system_us;
 	pg_atomic_uint64 minor_faults;
 	pg_atomic_uint64 context_switches;
-	cb_histogram phase[CB_PHASE_COUNT];
 } LedgerSlot;
 
 /* A kind of rejection is one word, so that taking a place is one exchange. */
@@ -71,6 +72,7 @@ typedef struct Ledger
 
 	int			nslots;			/* keys; slot[nslots] is "other" */
 	LedgerSlot	slot[FLEXIBLE_ARRAY_MEMBER];
+	/* then CB_PHASE_COUNT histograms for each slot: phases_of() */
 } Ledger;
 
 /* NULL without shared_preload_libraries */

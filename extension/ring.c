@@ -88,8 +88,10 @@ end_write(Place *place)
 uint64
 cb_ring_add(cb_ring *ring, const void *record)
 {
+	/* read first: see cb_histogram_record_atomic() */
+	uint64		nplaces = ring->nplaces;
 	uint64		ticket = pg_atomic_fetch_add_u64(&ring->tickets, 1) + 1;
-	Place	   *place = place_at(ring, ticket % ring->nplaces);
+	Place	   *place = place_at(ring, ticket % nplaces);
 
 	if (!begin_write(place))
 	{

@@ -286,7 +286,7 @@ connbench_recent(PG_FUNCTION_ARGS)
 {
 	Row			row;
 
-	begin_rows(fcinfo, &row, 2 + KEY_COLUMNS + 5 + CB_PHASE_COUNT + 4 + 1);
+	begin_rows(fcinfo, &row, 2 + KEY_COLUMNS + 5 + CB_PHASE_COUNT + 4 + 2);
 	for (int i = 0; i < cb_max_recent; i++)
 	{
 		cb_connection c;
@@ -311,6 +311,7 @@ connbench_recent(PG_FUNCTION_ARGS)
 		add_int64(&row, c.minor_faults);
 		add_int64(&row, c.context_switches);
 		add_text(&row, ended ? session_end_name(c.session_end) : NULL);
+		add_datum(&row, BoolGetDatum(c.cold), false);
 		put_row(&row);
 	}
 	return (Datum) 0;

@@ -27,6 +27,8 @@
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "access/xact.h"
@@ -36,6 +38,7 @@
 #include "replication/walsender.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/relcache.h"
 #include "utils/timestamp.h"
 
 #include "../common/clock.h"
@@ -55,6 +58,9 @@ static uint64 child_start_ns = CB_NOT_MEASURED;
 static cb_progress progress = CB_AT_STARTUP;
 static bool fork_is_told = false;
 static cb_connection connection;
+
+/* auth_end on the clock that the times of files are taken from */
+static struct timespec auth_end_of_files;
 
 static ClientAuthentication_hook_type prev_client_authentication = NULL;
 
@@ -178,6 +184,7 @@ on_client_authentication(Port *port, int status)
 		if (status == STATUS_OK)
 		{
 			connection.auth_end_ns = now_ns;
+			(void) clock_gettime(CLOCK_REALTIME_COARSE, &auth_end_of_files);
 			connection.key.transport = transport_of(port);
 			connection.key.auth_method = (uint8) port->hba->auth_method;
 			progress = CB_AT_INIT;
@@ -279,6 +286,33 @@ note_core_timing(uint64 now_ns, TimestampTz now)
 								   connection.auth_end_ns);
 }
 
+static bool
+written_since_authentication(const char *directory)
+{
+	char		path[MAXPGPATH];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, RELCACHE_INIT_FILENAME);
+	if (stat(path, &st) != 0)
+		return false;
+	return st.st_mtim.tv_sec > auth_end_of_files.tv_sec ||
+		(st.st_mtim.tv_sec == auth_end_of_files.tv_sec &&
+		 st.st_mtim.tv_nsec >= auth_end_of_files.tv_nsec);
+}
+
+/*
+ * The first connection to a database after the server's start, or after its
+ * relation cache file was invalidated, finds no such file and writes it:
+ * between authentication and init_end.
+ */
+static bool
+is_cold(void)
+{
+	return DatabasePath != NULL &&
+		(written_since_authentication(DatabasePath) ||
+		 written_since_authentication("global"));
+}
+
 /*
  * The first commit after authentication is that of InitPostgres.  The
  * callback is registered once, in the postmaster, and stays: 15 cannot
@@ -305,6 +339,7 @@ on_xact_event(XactEvent event, void *arg)
 	note_core_timing(now_ns, now);
 	note_resource_usage();
 	note_identity();
+	connection.cold = is_cold();
 
 	cb_session_begin(&connection);
 	cb_timeline_tell_of_fork();

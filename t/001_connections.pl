@@ -54,7 +54,7 @@ is( $node->safe_psql('postgres', q{SELECT count(*) > 0,
 	FROM connbench.recent_connections}),
 	't|0|0', 'fork + startup + init = total and marks are monotone, in every row');
 
-is( $node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE p.count <> c.connections)
+is( $node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE p.count <> c.connections - c.cold_connections)
 	FROM connbench.phase_stats p JOIN connbench.connection_stats c
 		USING (database, role, transport, auth_method, backend_kind)
 	WHERE p.phase IN ('fork', 'startup', 'init', 'total')}),

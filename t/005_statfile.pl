@@ -16,6 +16,8 @@ fsync = off
 });
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION connbench; CREATE DATABASE kept');
+$node->safe_psql('kept', 'SELECT 1');		# a cold one, then
+$node->safe_psql('postgres', 'SELECT connbench.reset()');
 $node->safe_psql('kept', 'SELECT 1') for 1 .. 5;
 $node->psql('nowhere', 'SELECT 1') for 1 .. 3;
 

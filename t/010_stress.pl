@@ -173,7 +173,7 @@ becomes($gauge, '0', 'the gauge is right after the storm');
 is($watch->query_safe(q{SELECT sum(connections) FROM connbench.connection_stats}), $connected + $others,
 	'64 connectors: the ledger has them all');
 is($watch->query_safe('SELECT connections FROM connbench.info'), $connected + $others, 'and so has the total');
-is($watch->query_safe(q{SELECT sum(connbench.count(total)) || ' ' || sum(ended_normal + ended_client_lost + ended_fatal + ended_killed)
+is($watch->query_safe(q{SELECT sum(connbench.count(total) + connbench.count(cold)) || ' ' || sum(ended_normal + ended_client_lost + ended_fatal + ended_killed)
 	FROM connbench.connection_ledger()}), ($connected + $others) . ' ' . ($connected + $others),
 	'so have the histograms and the ended sessions');
 becomes(qq{SELECT sessions - $sessions_before FROM pg_stat_database WHERE datname = 'postgres'}, $connected + $others,

@@ -36,7 +36,8 @@ CREATE FUNCTION connection_ledger(
 	OUT ready histogram,
 	OUT login_trigger histogram,
 	OUT first_query histogram,
-	OUT session histogram
+	OUT session histogram,
+	OUT cold histogram
 ) RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'connbench_connection_ledger'
 LANGUAGE C VOLATILE PARALLEL SAFE;
@@ -105,11 +106,13 @@ CREATE FUNCTION recent(
 	OUT login_trigger_ns bigint,
 	OUT first_query_ns bigint,
 	OUT session_ns bigint,
+	OUT cold_ns bigint,
 	OUT cpu_user_us bigint,
 	OUT cpu_system_us bigint,
 	OUT minor_faults bigint,
 	OUT context_switches bigint,
-	OUT ended text
+	OUT ended text,
+	OUT cold boolean
 ) RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'connbench_recent'
 LANGUAGE C VOLATILE PARALLEL SAFE;
@@ -211,7 +214,8 @@ REVOKE ALL ON FUNCTION reset() FROM PUBLIC;
  * total comes accept_wait (18 and later), after it ready (18 and later, where
  * log_connections includes setup_durations), login_trigger (17 and
  * later, where there are any), first_query and session, which is ready to
- * exit, of sessions that have ended.
+ * exit, of sessions that have ended.  A cold connection is in none of those up
+ * to total; its total stands as phase cold.
  */
 CREATE VIEW phase_stats AS
 	SELECT l.database, l.role, l.transport, l.auth_method, l.backend_kind,
@@ -237,7 +241,8 @@ CREATE VIEW phase_stats AS
 							   ('ready', l.ready),
 							   ('login_trigger', l.login_trigger),
 							   ('first_query', l.first_query),
-							   ('session', l.session)) AS p (phase, histogram)
+							   ('session', l.session),
+							   ('cold', l.cold)) AS p (phase, histogram)
 	WHERE count(p.histogram) > 0;
 
 COMMENT ON VIEW phase_stats IS
@@ -310,6 +315,9 @@ CREATE VIEW connection_stats AS
 		   quantile_ms(l.session, 0.95) AS session_p95_ms,
 		   quantile_ms(l.session, 0.99) AS session_p99_ms,
 		   max_ms(l.session) AS session_max_ms,
+		   count(l.cold) AS cold_connections,
+		   mean_ms(l.cold) AS cold_mean_ms,
+		   max_ms(l.cold) AS cold_max_ms,
 		   l.cpu_user_us / 1000.0 AS cpu_user_ms,
 		   l.cpu_system_us / 1000.0 AS cpu_system_ms,
 		   l.minor_faults, l.context_switches,
@@ -321,6 +329,8 @@ COMMENT ON VIEW connection_stats IS
 	'connections that became ready since the last reset, per database, role, transport, authentication method and kind, and where connbench.track_application_name and track_client_address are on, by these';
 COMMENT ON COLUMN connection_stats.connections IS
 	'connections that became ready for their first query';
+COMMENT ON COLUMN connection_stats.cold_connections IS
+	'connections that had to rebuild the relation cache file of their database, as the first after a start of the server does: among connections, but kept out of the times from accept_wait to total';
 COMMENT ON COLUMN connection_stats.sessions_ended IS
 	'sessions that ended since the reset, whenever they began';
 COMMENT ON COLUMN connection_stats.cpu_user_ms IS
@@ -368,7 +378,7 @@ CREATE VIEW recent_connections AS
 		   login_trigger_ns * 0.000001 AS login_trigger_ms,
 		   first_query_ns * 0.000001 AS first_query_ms,
 		   session_ns * 0.000001 AS session_ms,
-		   ended,
+		   ended, cold,
 		   cpu_user_us * 0.001 AS cpu_user_ms,
 		   cpu_system_us * 0.001 AS cpu_system_ms,
 		   minor_faults, context_switches,
