@@ -116,7 +116,7 @@ cb_target_parse(const char *argument, cb_target *target)
  */
 
 static char *
-resolve(const char *host)
+resolve(const char *host, cb_cause *cause)
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC,.ai_socktype = SOCK_STREAM};
 	struct addrinfo *found = NULL;
@@ -130,7 +130,10 @@ resolve(const char *host)
 		freeaddrinfo(found);
 	if (rc == 0)
 		return cb_strdup(address);
-	cb_error("could not resolve host name \"%s\": %s", host, gai_strerror(rc));
+	memset(cause, 0, sizeof(*cause));
+	cause->failure_class = "unresolved";
+	snprintf(cause->message, sizeof(cause->message), "could not resolve host name \"%s\": %s",
+			 host, gai_strerror(rc));
 	return NULL;
 }
 
@@ -162,43 +165,62 @@ host_to_resolve(const PQconninfoOption *options)
 	return host;
 }
 
-/* libpq's arrays, with the address added; they live as long as the program. */
-static bool
-build_params(const cb_target *target, cb_target_plan *plan, double default_timeout_s)
+static void
+add_param(cb_target_plan *plan, const char *keyword, const char *value)
+{
+	plan->params.keyword[plan->nparams] = cb_strdup(keyword);
+	plan->params.value[plan->nparams++] = cb_strdup(value);
+}
+
+/* libpq's arrays, with the address added. */
+bool
+cb_target_resolve(const cb_target *target, cb_target_plan *plan,
+				  double default_timeout_s, cb_cause *cause)
 {
 	PQconninfoOption *options = PQconninfoParse(target->conninfo, NULL);
 	const char *host = host_to_resolve(options);
 	const char *timeout = option_value(options, "connect_timeout");
-	int			n = 0;
+	char	   *address = NULL;
 	int			max = 3;
 
 	for (PQconninfoOption *o = options; o->keyword != NULL; o++)
 		max++;
+	memset(plan, 0, sizeof(*plan));
 	plan->params.keyword = cb_alloc(sizeof(char *) * (unsigned long) max);
 	plan->params.value = cb_alloc(sizeof(char *) * (unsigned long) max);
 	for (PQconninfoOption *o = options; o->keyword != NULL; o++)
 	{
-		if (o->val == NULL)
-			continue;
-		plan->params.keyword[n] = o->keyword;
-		plan->params.value[n++] = o->val;
+		if (o->val != NULL)
+			add_param(plan, o->keyword, o->val);
 	}
 	/* before PGAPPNAME, which would give all targets the same name */
 	if (option_value(options, "application_name") == NULL)
 	{
-		plan->params.keyword[n] = "application_name";
-		plan->params.value[n++] = cb_format("connbench %s", target->name);
-	}
-	if (host != NULL)
-	{
-		plan->params.keyword[n] = "hostaddr";
-		plan->params.value[n] = resolve(host);
-		if (plan->params.value[n++] == NULL)
-			return false;
+		char	   *name = cb_format("connbench %s", target->name);
+
+		add_param(plan, "application_name", name);
+		free(name);
 	}
 	plan->connect_timeout_s = timeout != NULL && atof(timeout) > 0 ?
 		atof(timeout) : default_timeout_s;
-	return true;
+	plan->resolved = host != NULL;
+	if (host != NULL && (address = resolve(host, cause)) != NULL)
+		add_param(plan, "hostaddr", address);
+	PQconninfoFree(options);
+	free(address);
+	return !plan->resolved || address != NULL;
+}
+
+void
+cb_target_plan_free(cb_target_plan *plan)
+{
+	for (int i = 0; i < plan->nparams; i++)
+	{
+		free((char *) plan->params.keyword[i]);
+		free((char *) plan->params.value[i]);
+	}
+	free(plan->params.keyword);
+	free(plan->params.value);
 }
 
 /* ------------------------------------------------------------------------
@@ -338,8 +360,11 @@ cb_target_preflight(cb_target *target, cb_target_plan *plan, double default_time
 	cb_connect	connect = {.look_at_auth = true};
 	bool		ok;
 
-	if (!build_params(target, plan, default_timeout_s))
+	if (!cb_target_resolve(target, plan, default_timeout_s, &connect.cause))
+	{
+		cb_error("target \"%s\": %s", target->name, connect.cause.message);
 		return false;
+	}
 	ok = cb_connect_and_wait(&connect, &plan->params, plan->connect_timeout_s);
 	if (!ok)
 	{

@@ -12,6 +12,8 @@
 typedef struct cb_target_plan
 {
 	cb_conn_params params;		/* names resolved */
+	int			nparams;
+	bool		resolved;		/* there was a name to look up */
 	double		connect_timeout_s;
 	int			scale;			/* of pgbench's tables */
 } cb_target_plan;
@@ -21,6 +23,16 @@ typedef struct cb_target_plan
  * wrong and returns false if it is not of that form.
  */
 extern bool cb_target_parse(const char *argument, cb_target *target);
+
+/*
+ * Looks the target's name up, as libpq would do, blocking, at each connect, and
+ * makes libpq's parameters.  False and a cause if there is no such name.
+ */
+extern bool cb_target_resolve(const cb_target *target, cb_target_plan *plan,
+							  double default_timeout_s, cb_cause *cause);
+
+/* Frees what cb_target_resolve() made. */
+extern void cb_target_plan_free(cb_target_plan *plan);
 
 /*
  * Resolves the target's name, connects once, finds out what it is and checks
